@@ -1,0 +1,30 @@
+"""Client for factord: batched QR factorization and least squares as a service.
+
+    import factord
+
+    with factord.Client("127.0.0.1:50051") as client:
+        q, r = client.qr(a)              # what numpy.linalg.qr(a) returns, batch dims included
+        x = client.lstsq(a, b).x
+
+`Client` blocks and may be shared by threads; `AsyncClient` has the same methods for asyncio. What a server refuses, and
+matrices with NaN or Inf, raise `FactordError`.
+"""
+
+from ._errors import FactordError
+from ._results import BackendInfo, Explanation, LstsqResult, MatrixStatus, QRResult, ServerInfo
+from ._retry import RetryPolicy
+from .aio import AsyncClient
+from .client import Client
+
+__all__ = [
+    "AsyncClient",
+    "BackendInfo",
+    "Client",
+    "Explanation",
+    "FactordError",
+    "LstsqResult",
+    "MatrixStatus",
+    "QRResult",
+    "RetryPolicy",
+    "ServerInfo",
+]

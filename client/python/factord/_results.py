@@ -1,0 +1,186 @@
+"""What calls return, and how it is read from responses.
+
+The elements of a response's tensors come beside it, as an iterator of flat arrays in the order of the tensors: taken
+from the message or put together from chunks, the reading is the same.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Union
+
+import numpy as np
+
+from . import _tensor
+from ._errors import FactordError
+from .v1 import factord_pb2 as pb
+
+Elements = Iterator[np.ndarray]
+
+
+class QRResult(NamedTuple):
+    """A = Q R, named as in NumPy 2."""
+
+    Q: np.ndarray
+    R: np.ndarray
+
+
+@dataclass(frozen=True)
+class MatrixStatus:
+    """What became of a matrix that is not plainly OK."""
+
+    index: tuple[int, ...]  # over the batch dims; () for a single matrix
+    code: str  # "NONFINITE_INPUT", "RESULT_OUT_OF_RANGE" or "RANK_DEFICIENT"
+    message: str
+
+
+class LstsqResult(NamedTuple):
+    """The solution of min ||b - A x||."""
+
+    x: np.ndarray  # (..., n, nrhs), or (n,) where b was a vector
+    residuals: np.ndarray  # (..., nrhs), or (1,) where b was a vector: ||b - A x||^2 of each column, always filled
+    rank: Union[int, np.ndarray]  # an int for a single matrix, else of the batch dims; -1 where the input is not finite
+    statuses: list[MatrixStatus]
+
+
+class Explanation(NamedTuple):
+    """Where and how the server would run a request; see the API's Explanation message."""
+
+    bucket: str
+    backend: str
+    path: str
+    jobs: int
+    flops: float
+    input_bytes: int
+    output_bytes: int
+    predicted_ns: int
+    measured: bool
+    reason: str
+
+
+class BackendInfo(NamedTuple):
+    backend: str
+    name: str
+    library: str
+    threads: int
+    lanes: int
+    healthy: bool
+
+
+class ServerInfo(NamedTuple):
+    """The server's version, backends and limits; see the API's GetServerInfoResponse message."""
+
+    version: str
+    backends: list[BackendInfo]
+    max_message_bytes: int
+    max_matrix_elements: int
+    max_tensors: int
+    memory_budget_bytes: int
+    memory_in_flight_bytes: int
+    uptime_seconds: float
+    rpcs: list[str]
+
+
+def read_qr(factors: pb.QrFactors, mode: str, m: int, elements: Elements) -> Any:
+    """What numpy.linalg.qr returns for `mode`; `m` is the matrices' number of rows."""
+    if mode == "raw":
+        reflectors = _tensor.as_matrices(factors.reflectors, next(elements))
+        return reflectors.swapaxes(-1, -2), _tensor.as_vectors(factors.tau, next(elements))
+    if mode == "r":
+        return _tensor.as_matrices(factors.r, next(elements))
+    q = _tensor.as_matrices(factors.q, next(elements))
+    r = _tensor.as_matrices(factors.r, next(elements))
+    return QRResult(q, _with_rows(r, m) if mode == "complete" else r)
+
+
+def _with_rows(r: np.ndarray, m: int) -> np.ndarray:
+    """R (..., k, n) with zero rows below, to m rows: NumPy's complete R."""
+    *batch, k, n = r.shape
+    if k == m:
+        return r
+    padded = np.zeros((*batch, m, n), r.dtype)
+    padded[..., :k, :] = r
+    return padded
+
+
+def read_lstsq(
+    solution: pb.LeastSquaresSolution, batch: tuple[int, ...], vector: bool, elements: Elements
+) -> LstsqResult:
+    x = _tensor.as_matrices(solution.x, next(elements))
+    residuals = _tensor.as_vectors(solution.residual_norm, next(elements)) ** 2
+    rank = np.array(solution.rank, np.intp).reshape(batch)
+    return LstsqResult(
+        x[..., 0] if vector else x,
+        residuals,
+        rank if batch else int(rank),
+        read_statuses(solution.statuses, batch),
+    )
+
+
+def read_statuses(
+    statuses: Iterable[pb.MatrixStatus], batch: tuple[int, ...], prefix: tuple[int, ...] = ()
+) -> list[MatrixStatus]:
+    return [
+        MatrixStatus(
+            prefix + tuple(int(i) for i in np.unravel_index(status.index, batch)),
+            _code_name(status.code),
+            status.message,
+        )
+        for status in statuses
+    ]
+
+
+def _code_name(code: int) -> str:
+    names = pb.MatrixCode.DESCRIPTOR.values_by_number
+    return names[code].name[len("MATRIX_CODE_") :] if code in names else str(code)
+
+
+def refuse_nonfinite(statuses: Iterable[MatrixStatus]) -> None:
+    """Raises FactordError where a matrix holds a NaN or Inf."""
+    indices = [status.index for status in statuses if status.code == "NONFINITE_INPUT"]
+    if indices:
+        raise FactordError(f"NaN or Inf in the input of {_named(indices)}", "NONFINITE_INPUT", indices=indices)
+
+
+def warn_out_of_range(statuses: Iterable[MatrixStatus]) -> None:
+    """Warns of results with an Inf that were returned where no status goes with them."""
+    indices = [status.index for status in statuses if status.code == "RESULT_OUT_OF_RANGE"]
+    if indices:
+        warnings.warn(f"a result exceeds the type's range in {_named(indices)}: it is inf there", RuntimeWarning)
+
+
+def _named(indices: list[tuple[int, ...]], most: int = 5) -> str:
+    if indices == [()]:
+        return "the matrix"
+    names = ", ".join(str(list(index)) for index in indices[:most])
+    more = f" and {len(indices) - most} more" if len(indices) > most else ""
+    return f"matrix {names}{more}"
+
+
+def read_explanation(explanation: pb.Explanation) -> Explanation:
+    fields = {name: getattr(explanation, name) for name in Explanation._fields}
+    return Explanation(**{**fields, "backend": _backend_name(explanation.backend)})
+
+
+def read_info(info: pb.GetServerInfoResponse) -> ServerInfo:
+    return ServerInfo(
+        version=info.version,
+        backends=[
+            BackendInfo(_backend_name(b.backend), b.name, b.library, b.threads, b.lanes, b.healthy)
+            for b in info.backends
+        ],
+        max_message_bytes=info.max_message_bytes,
+        max_matrix_elements=info.max_matrix_elements,
+        max_tensors=info.max_tensors,
+        memory_budget_bytes=info.memory_budget_bytes,
+        memory_in_flight_bytes=info.memory_in_flight_bytes,
+        uptime_seconds=info.uptime.ToNanoseconds() * 1e-9,
+        rpcs=list(info.rpcs),
+    )
+
+
+def _backend_name(backend: int) -> str:
+    names = pb.Backend.DESCRIPTOR.values_by_number
+    return names[backend].name[len("BACKEND_") :].lower() if backend in names else str(backend)

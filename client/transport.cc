@@ -1,0 +1,82 @@
+#include "client/transport.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "client/grpc_status.h"
+#include "client/stream_call.h"
+
+namespace factord::client {
+namespace {
+
+// What a request and a reply hold besides their tensors' data, generously.
+constexpr double kMessageOverheadBytes = 1 << 20;
+
+std::shared_ptr<grpc::Channel> CreateChannel(const ClientOptions& options) {
+  grpc::ChannelArguments arguments;
+  const int message_bytes = static_cast<int>(
+      std::min<int64_t>(options.max_message_bytes, std::numeric_limits<int>::max()));
+  arguments.SetMaxReceiveMessageSize(message_bytes);
+  arguments.SetMaxSendMessageSize(message_bytes);
+  // gRPC's own one second between connection attempts would make most of our retries fail without
+  // trying.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(
+      options.target,
+      options.credentials != nullptr ? options.credentials : grpc::InsecureChannelCredentials(),
+      arguments);
+}
+
+}  // namespace
+
+Transport::Transport(ClientOptions options)
+    : options_(std::move(options)), stub_(v1::Factorization::NewStub(CreateChannel(options_))) {}
+
+bool Transport::NeedsStream(const std::vector<absl::string_view>& data, double result_bytes) const {
+  double input_bytes = 0;
+  for (absl::string_view tensor : data) input_bytes += static_cast<double>(tensor.size());
+  const double limit =
+      std::min(static_cast<double>(options_.stream_threshold_bytes),
+               static_cast<double>(options_.max_message_bytes) - kMessageOverheadBytes);
+  return input_bytes > limit || result_bytes > limit;
+}
+
+absl::StatusOr<v1::StreamResult> Transport::CallStream(const v1::Start& start,
+                                                       const std::vector<absl::string_view>& data,
+                                                       const CallOptions& call) {
+  v1::Start named_start = start;
+  named_start.set_request_id("1");  // each call has a stream of its own
+  v1::StreamResult result;
+  const absl::Status status = Retry(call, [&](grpc::ClientContext* context) {
+    absl::StatusOr<v1::StreamResult> attempt =
+        RunStreamCall(stub_.get(), context, named_start, data, call.progress);
+    if (attempt.ok()) result = *std::move(attempt);
+    return attempt.status();
+  });
+  if (!status.ok()) return status;
+  return result;
+}
+
+absl::Status Transport::Retry(const CallOptions& call,
+                              absl::FunctionRef<absl::Status(grpc::ClientContext*)> attempt) {
+  const absl::Time deadline = options_.environment.now() + call.timeout.value_or(options_.timeout);
+  return RunWithRetries(options_.retry, deadline, options_.environment, [&] {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(deadline));
+    if (!options_.client_name.empty()) context.AddMetadata("factord-client", options_.client_name);
+    return attempt(&context);
+  });
+}
+
+absl::Status Transport::ToStatus(const grpc::Status& status) { return ToAbslStatus(status); }
+
+}  // namespace factord::client

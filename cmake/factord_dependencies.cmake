@@ -1,0 +1,26 @@
+# Everything factord needs from outside, found here and nowhere else. Versions: Debian 12's, or newer.
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)               # 20220623
+find_package(Protobuf 3.21 REQUIRED)
+find_package(gRPC 1.51 CONFIG REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)  # 1.0
+find_package(GTest 1.12 REQUIRED)
+if(FACTORD_BUILD_BENCH)
+  find_package(benchmark 1.7 REQUIRED)
+endif()
+
+# LAPACK: OpenBLAS's pthread build with its own copy of LAPACK. Its serial build answers concurrent callers with wrong
+# numbers, so the library is named, not found by whatever alternative the system points at. Another LAPACK:
+# -DFACTORD_LAPACK_LIBRARIES=...
+find_path(LAPACKE_INCLUDE_DIR lapacke.h REQUIRED)
+if(NOT FACTORD_LAPACK_LIBRARIES)
+  find_library(LAPACKE_LIBRARY lapacke REQUIRED)
+  find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread NO_CACHE REQUIRED)
+  set(FACTORD_LAPACK_LIBRARIES ${LAPACKE_LIBRARY} ${OPENBLAS_LIBRARY})
+endif()
+add_library(factord_lapack INTERFACE)
+add_library(factord::lapack ALIAS factord_lapack)
+target_include_directories(factord_lapack SYSTEM INTERFACE ${LAPACKE_INCLUDE_DIR})
+target_link_libraries(factord_lapack INTERFACE ${FACTORD_LAPACK_LIBRARIES})

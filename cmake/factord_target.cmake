@@ -1,0 +1,44 @@
+# The three kinds of target factord has. Every one is C++20 with warnings as errors; includes are relative to the root.
+include(GoogleTest)
+
+function(_factord_compile target scope)
+  target_compile_features(${target} ${scope} cxx_std_20)
+  target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR})
+  if(scope STREQUAL PUBLIC)
+    target_compile_options(${target} PRIVATE -Wall -Wextra -Werror
+      $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety -Wno-unused-command-line-argument>)
+  endif()
+endfunction()
+
+# factord_library(NAME x SOURCES ... HEADERS ... DEPS ...): static library factord_x, alias factord::x.
+# HEADERS is a file set, so that CMAKE_VERIFY_INTERFACE_HEADER_SETS compiles each header alone.
+function(factord_library)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;HEADERS;DEPS" ${ARGN})
+  set(target factord_${arg_NAME})
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} STATIC ${arg_SOURCES})
+  else()
+    set(scope INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
+  add_library(factord::${arg_NAME} ALIAS ${target})
+  _factord_compile(${target} ${scope})
+  target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${CMAKE_SOURCE_DIR} FILES ${arg_HEADERS})
+  target_link_libraries(${target} ${scope} ${arg_DEPS})
+endfunction()
+
+# factord_executable(NAME x SOURCES ... DEPS ...): the binary x.
+function(factord_executable)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPS" ${ARGN})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  _factord_compile(${arg_NAME} PUBLIC)
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS})
+endfunction()
+
+# factord_test(NAME x_test SOURCES ... DEPS ... [LABELS ...]): a GoogleTest binary; each of its tests is a CTest.
+function(factord_test)
+  cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPS;LABELS" ${ARGN})
+  factord_executable(NAME ${arg_NAME} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${arg_NAME} PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}" DISCOVERY_TIMEOUT 60)
+endfunction()

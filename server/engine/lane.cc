@@ -1,0 +1,40 @@
+#include "server/engine/lane.h"
+
+#include <pthread.h>
+
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace factord {
+
+Lane::Lane(std::string name, Factorizer& factorizer, NextBatch next_batch, Finished finished)
+    : factorizer_(factorizer),
+      next_batch_(std::move(next_batch)),
+      finished_(std::move(finished)),
+      thread_([this, name = name.substr(0, 15)] {
+        pthread_setname_np(pthread_self(), name.c_str());
+        Loop();
+      }) {}
+
+Lane::~Lane() { thread_.join(); }
+
+void Lane::Loop() {
+  while (std::optional<Batch> batch = next_batch_()) RunBatch(*batch);
+}
+
+void Lane::RunBatch(Batch& batch) {
+  const absl::Time started = absl::Now();
+  const std::int64_t matrices = batch.matrices();
+  const absl::Status status = factorizer_.Run(batch);
+  const absl::Duration elapsed = absl::Now() - started;
+  for (const auto& job : batch.jobs) {
+    job->times.queue = started - job->queued;
+    job->times.run = elapsed;
+    job->batch_matrices = matrices;
+  }
+  if (finished_) finished_(batch, started, elapsed, status);
+  for (auto& job : batch.jobs) Complete(std::move(job), status);
+}
+
+}  // namespace factord

@@ -1,0 +1,191 @@
+#include "server/metrics/metrics.h"
+
+#include <utility>
+
+namespace factord {
+namespace {
+
+using Buckets = prometheus::Histogram::BucketBoundaries;
+using Labels = prometheus::Labels;
+
+// 10 us resolved, 100 s reached. Fine steps up to 10 ms, where a service like this lives; 1-2-5
+// above.
+Buckets LatencyBuckets() {
+  return {10e-6,  20e-6,  30e-6,  50e-6, 75e-6, 100e-6, 150e-6, 200e-6, 300e-6, 500e-6,
+          750e-6, 1e-3,   1.5e-3, 2e-3,  3e-3,  5e-3,   7.5e-3, 10e-3,  20e-3,  50e-3,
+          100e-3, 200e-3, 500e-3, 1,     2,     5,      10,     20,     50,     100};
+}
+
+Buckets BatchBuckets() {
+  Buckets buckets;
+  for (double size = 1; size <= 1 << 20; size *= 2) buckets.push_back(size);
+  return buckets;
+}
+
+constexpr absl::string_view kGrpcCodeNames[] = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+
+prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
+                                                  const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<prometheus::Gauge>& Gauges(prometheus::Registry& registry, const char* name,
+                                              const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+}
+
+prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& registry,
+                                                      const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
+// children[e] = the family's child labelled label="Name(e)", for every value of the enum.
+template <typename Enum, typename Child, std::size_t kSize>
+void BindEach(prometheus::Family<Child>& family, const char* label,
+              std::array<Child*, kSize>& children) {
+  for (std::size_t i = 0; i < kSize; ++i) {
+    children[i] = &family.Add({{label, std::string(Name(static_cast<Enum>(i)))}});
+  }
+}
+
+void BindOpsAndTypes(prometheus::Family<prometheus::Counter>& family,
+                     std::array<std::array<prometheus::Counter*, kDTypes>, kOps>& children) {
+  for (std::size_t op = 0; op < kOps; ++op) {
+    for (std::size_t dtype = 0; dtype < kDTypes; ++dtype) {
+      children[op][dtype] = &family.Add({{"op", std::string(Name(static_cast<Op>(op)))},
+                                         {"dtype", std::string(Name(static_cast<DType>(dtype)))}});
+    }
+  }
+}
+
+}  // namespace
+
+absl::string_view Name(Rpc rpc) {
+  static constexpr absl::string_view kNames[] = {
+      "Factorize", "FactorizeStream", "FormQ", "ApplyQ", "Solve", "Explain", "GetServerInfo"};
+  return kNames[static_cast<std::size_t>(rpc)];
+}
+
+absl::string_view Name(Stage stage) {
+  static constexpr absl::string_view kNames[] = {"decode",  "queue",  "pack",
+                                                 "compute", "unpack", "encode"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
+
+absl::string_view Name(Reject reject) {
+  static constexpr absl::string_view kNames[] = {"invalid",     "too_large", "queue_full",
+                                                 "budget_full", "draining",  "no_backend",
+                                                 "expired",     "hopeless",  "cancelled"};
+  return kNames[static_cast<std::size_t>(reject)];
+}
+
+Metrics::Metrics(const BuildInfo& build) : registry_(std::make_shared<prometheus::Registry>()) {
+  prometheus::Registry& registry = *registry_;
+  auto& requests =
+      Counters(registry, "factord_requests_total", "Requests ended, by RPC and gRPC status code.");
+  for (std::size_t rpc = 0; rpc < kRpcs; ++rpc) {
+    for (std::size_t code = 0; code < kGrpcCodes; ++code) {
+      requests_[rpc][code] = &requests.Add({{"rpc", std::string(Name(static_cast<Rpc>(rpc)))},
+                                            {"code", std::string(kGrpcCodeNames[code])}});
+    }
+  }
+  BindEach<Rpc>(
+      Gauges(registry, "factord_requests_in_flight", "Requests that arrived and have not ended."),
+      "rpc", in_flight_);
+  auto& request_seconds = Histograms(registry, "factord_request_duration_seconds",
+                                     "From a request's arrival to its last result's departure.");
+  for (std::size_t rpc = 0; rpc < kRpcs; ++rpc) {
+    request_seconds_[rpc] =
+        &request_seconds.Add({{"rpc", std::string(Name(static_cast<Rpc>(rpc)))}}, LatencyBuckets());
+  }
+  auto& stage_seconds =
+      Histograms(registry, "factord_stage_duration_seconds",
+                 "Time in one stage. decode, encode: of a request; queue: of a job; "
+                 "pack, compute, unpack: of a job, summed over threads.");
+  for (std::size_t stage = 0; stage < kStages; ++stage) {
+    stage_seconds_[stage] = &stage_seconds.Add(
+        {{"stage", std::string(Name(static_cast<Stage>(stage)))}}, LatencyBuckets());
+  }
+  BindEach<Reject>(Counters(registry, "factord_rejected_total",
+                            "Requests refused and jobs dropped before they ran, by reason."),
+                   "reason", rejects_);
+  BindEach<CloseReason>(
+      Counters(registry, "factord_batches_total", "Batches run, by why they were closed."),
+      "close_reason", batches_);
+  BindOpsAndTypes(Counters(registry, "factord_matrices_total", "Matrices computed."), matrices_);
+  BindOpsAndTypes(
+      Counters(registry, "factord_flops_total",
+               "Floating-point operations of the matrices computed, by LAPACK's counts."),
+      flops_);
+  BindEach<MatrixCode>(
+      Counters(registry, "factord_matrix_failures_total", "Matrices with a status of their own."),
+      "code", failures_);
+  batch_matrices_ = &Histograms(registry, "factord_batch_matrices", "Matrices in a batch.")
+                         .Add({}, BatchBuckets());
+  busy_seconds_ =
+      &Counters(registry, "factord_lane_busy_seconds_total", "Time lanes spent running batches.")
+           .Add({});
+  queue_jobs_ = &Gauges(registry, "factord_queue_jobs", "Jobs waiting for a lane.").Add({});
+  queue_bytes_ =
+      &Gauges(registry, "factord_queue_bytes", "Inputs and outputs of the jobs waiting.").Add({});
+  running_jobs_ = &Gauges(registry, "factord_running_jobs", "Jobs on a lane.").Add({});
+  budget_used_ = &Gauges(registry, "factord_memory_in_flight_bytes",
+                         "Byte budget taken by requests in flight.")
+                      .Add({});
+  budget_limit_ =
+      &Gauges(registry, "factord_memory_budget_bytes", "Byte budget of all requests together.")
+           .Add({});
+  streams_ = &Gauges(registry, "factord_streams", "FactorizeStream calls open.").Add({});
+  serving_ =
+      &Gauges(registry, "factord_serving", "1 while the health service says SERVING.").Add({});
+  received_ =
+      &Counters(registry, "factord_received_bytes_total", "Request messages received.").Add({});
+  sent_ =
+      &Counters(registry, "factord_sent_bytes_total", "Response messages handed to gRPC.").Add({});
+  Gauges(registry, "factord_build_info", "1; what is running.")
+      .Add({{"version", build.version},
+            {"grpc", build.grpc},
+            {"lapack", build.lapack},
+            {"compiler", build.compiler}})
+      .Set(1);
+}
+
+void Metrics::RequestStarted(Rpc rpc) { in_flight_[Index(rpc)]->Increment(); }
+
+void Metrics::RequestEnded(Rpc rpc, int grpc_code, absl::Duration duration) {
+  const bool known = grpc_code >= 0 && grpc_code < kGrpcCodes;
+  in_flight_[Index(rpc)]->Decrement();
+  requests_[Index(rpc)][known ? static_cast<std::size_t>(grpc_code) : 2]->Increment();
+  request_seconds_[Index(rpc)]->Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::StageEnded(Stage stage, absl::Duration duration) {
+  stage_seconds_[Index(stage)]->Observe(absl::ToDoubleSeconds(duration));
+}
+
+void Metrics::BatchEnded(const Batch& batch, absl::Duration busy) {
+  batches_[Index(batch.reason)]->Increment();
+  batch_matrices_->Observe(static_cast<double>(batch.matrices()));
+  busy_seconds_->Increment(absl::ToDoubleSeconds(busy));
+  for (const auto& job : batch.jobs) {
+    const double count = static_cast<double>(job->count);
+    matrices_[Index(job->spec.op)][Index(job->spec.dtype)]->Increment(count);
+    flops_[Index(job->spec.op)][Index(job->spec.dtype)]->Increment(count * FlopsOf(job->spec));
+    for (const MatrixFailure& failure : job->failures) failures_[Index(failure.code)]->Increment();
+    StageEnded(Stage::kQueue, job->times.queue);
+    StageEnded(Stage::kPack, job->times.pack);
+    StageEnded(Stage::kCompute, job->times.compute);
+    StageEnded(Stage::kUnpack, job->times.unpack);
+  }
+}
+
+void Metrics::QueueChanged(std::int64_t jobs, std::int64_t bytes) {
+  queue_jobs_->Set(static_cast<double>(jobs));
+  queue_bytes_->Set(static_cast<double>(bytes));
+}
+
+}  // namespace factord

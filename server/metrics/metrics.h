@@ -1,0 +1,121 @@
+// Metrics: every metric the server exports, declared here and nowhere else. docs/operations.md
+// lists them.
+//
+// Children are bound once, at construction; label values come from fixed sets only (enums, RPC
+// names), never from a request. Latencies are histograms in seconds, so that they can be aggregated
+// over servers. Thread-safe.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/histogram.h"
+#include "prometheus/registry.h"
+#include "server/core/batch.h"
+#include "server/core/spec.h"
+
+namespace factord {
+
+enum class Rpc : std::uint8_t {
+  kFactorize,
+  kFactorizeStream,
+  kFormQ,
+  kApplyQ,
+  kSolve,
+  kExplain,
+  kGetServerInfo
+};
+inline constexpr int kRpcs = 7;
+
+enum class Stage : std::uint8_t { kDecode, kQueue, kPack, kCompute, kUnpack, kEncode };
+inline constexpr int kStages = 6;
+
+// Why work was refused, or dropped before it ran.
+enum class Reject : std::uint8_t {
+  kInvalid,
+  kTooLarge,
+  kQueueFull,
+  kBudgetFull,
+  kDraining,
+  kNoBackend,
+  kExpired,
+  kHopeless,
+  kCancelled
+};
+inline constexpr int kRejects = 9;
+
+absl::string_view Name(Rpc rpc);
+absl::string_view Name(Stage stage);
+absl::string_view Name(Reject reject);
+
+struct BuildInfo {
+  std::string version;
+  std::string grpc;
+  std::string lapack;
+  std::string compiler;
+};
+
+class Metrics {
+ public:
+  explicit Metrics(const BuildInfo& build);
+
+  // What the exposer scrapes.
+  std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
+
+  // A request, unary or one of a stream's, from its arrival to its last result's departure.
+  void RequestStarted(Rpc rpc);
+  void RequestEnded(Rpc rpc, int grpc_code, absl::Duration duration);
+  void StageEnded(Stage stage, absl::Duration duration);
+  void Rejected(Reject reason) { rejects_[Index(reason)]->Increment(); }
+
+  void BatchEnded(const Batch& batch, absl::Duration busy);
+  void QueueChanged(std::int64_t jobs, std::int64_t bytes);
+  void JobsRunningChanged(std::int64_t jobs) { running_jobs_->Set(static_cast<double>(jobs)); }
+
+  void BudgetChanged(std::int64_t bytes) { budget_used_->Set(static_cast<double>(bytes)); }
+  void SetBudget(std::int64_t bytes) { budget_limit_->Set(static_cast<double>(bytes)); }
+  void StreamOpened() { streams_->Increment(); }
+  void StreamClosed() { streams_->Decrement(); }
+  void Received(std::int64_t bytes) { received_->Increment(static_cast<double>(bytes)); }
+  void Sent(std::int64_t bytes) { sent_->Increment(static_cast<double>(bytes)); }
+  void SetServing(bool serving) { serving_->Set(serving ? 1 : 0); }
+
+ private:
+  template <typename Enum>
+  static constexpr std::size_t Index(Enum value) {
+    return static_cast<std::size_t>(value);
+  }
+
+  static constexpr int kGrpcCodes = 17;
+
+  std::shared_ptr<prometheus::Registry> registry_;
+  std::array<std::array<prometheus::Counter*, kGrpcCodes>, kRpcs> requests_;
+  std::array<prometheus::Gauge*, kRpcs> in_flight_;
+  std::array<prometheus::Histogram*, kRpcs> request_seconds_;
+  std::array<prometheus::Histogram*, kStages> stage_seconds_;
+  std::array<prometheus::Counter*, kRejects> rejects_;
+  std::array<prometheus::Counter*, kCloseReasons> batches_;
+  std::array<std::array<prometheus::Counter*, kDTypes>, kOps> matrices_;
+  std::array<std::array<prometheus::Counter*, kDTypes>, kOps> flops_;
+  std::array<prometheus::Counter*, kMatrixCodes> failures_;
+  prometheus::Histogram* batch_matrices_;
+  prometheus::Counter* busy_seconds_;
+  prometheus::Gauge* queue_jobs_;
+  prometheus::Gauge* queue_bytes_;
+  prometheus::Gauge* running_jobs_;
+  prometheus::Gauge* budget_used_;
+  prometheus::Gauge* budget_limit_;
+  prometheus::Gauge* streams_;
+  prometheus::Gauge* serving_;
+  prometheus::Counter* received_;
+  prometheus::Counter* sent_;
+};
+
+}  // namespace factord

@@ -1,0 +1,51 @@
+#include "server/options.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/core/errors.h"
+#include "server/core/status_macros.h"
+
+namespace factord {
+namespace {
+
+template <typename T>
+absl::Status AtLeast(absl::string_view field, T value, T least) {
+  if (value >= least) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat("is ", value, "; must be at least ", least));
+}
+
+absl::Status NotNegative(absl::string_view field, absl::Duration value) {
+  if (value >= absl::ZeroDuration()) return absl::OkStatus();
+  return InvalidField(field,
+                      absl::StrCat("is ", absl::FormatDuration(value), "; must not be negative"));
+}
+
+}  // namespace
+
+absl::Status Options::Validate() const {
+  if (listen.empty()) return InvalidField("listen", "names no address");
+  for (const std::string& address : listen) {
+    const bool unix_path = address.rfind("unix:", 0) == 0 && address.size() > 5;
+    if (!unix_path && address.rfind(':') == std::string::npos) {
+      return InvalidField("listen",
+                          absl::StrCat("\"", address, "\" is neither HOST:PORT nor unix:PATH"));
+    }
+  }
+  RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_message_bytes", max_message_bytes, 4096));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_tensors", max_tensors, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("memory_budget_bytes", memory_budget_bytes, 0));
+  RETURN_IF_ERROR(AtLeast("max_concurrent_streams", max_concurrent_streams, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_queued_jobs", max_queued_jobs, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_batch_matrices", max_batch_matrices, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_batch_bytes", max_batch_bytes, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("chunk_bytes", chunk_bytes, 1));
+  RETURN_IF_ERROR(NotNegative("max_batch_cost", max_batch_cost));
+  RETURN_IF_ERROR(NotNegative("max_batch_delay", max_batch_delay));
+  RETURN_IF_ERROR(NotNegative("low_priority_ageing", low_priority_ageing));
+  RETURN_IF_ERROR(NotNegative("upload_timeout", upload_timeout));
+  RETURN_IF_ERROR(NotNegative("stall_timeout", stall_timeout));
+  RETURN_IF_ERROR(NotNegative("drain_delay", drain_delay));
+  return NotNegative("grace_period", grace_period);
+}
+
+}  // namespace factord

@@ -1,0 +1,64 @@
+// Options: how a server is set up. One struct; main.cc has one flag per field, with the same name
+// and default.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace factord {
+
+// Sizes are in bytes. docs/operations.md says how to choose each.
+struct Options {
+  // Addresses to serve on: host:port (port 0: any free one) or unix:PATH. Loopback unless told
+  // otherwise.
+  std::vector<std::string> listen = {"127.0.0.1:50051"};
+  // Where Prometheus scrapes; empty: nowhere.
+  std::string metrics_listen = "127.0.0.1:9464";
+
+  // Threads that factorize. 0: one for each core this process may use.
+  int cpu_threads = 0;
+
+  // Of one gRPC message, either way.
+  std::int64_t max_message_bytes = std::int64_t{64} << 20;
+  // Tensors in one request.
+  std::int64_t max_tensors = 65'536;
+  // Inputs and results of all requests together. 0: half of what this process may use.
+  std::int64_t memory_budget_bytes = 0;
+  // RPCs at once on one connection.
+  int max_concurrent_streams = 1024;
+
+  // Jobs that may wait for a lane.
+  std::int64_t max_queued_jobs = 100'000;
+  // Matrices in one batch.
+  std::int64_t max_batch_matrices = 65'536;
+  // Inputs and results of one batch.
+  std::int64_t max_batch_bytes = std::int64_t{256} << 20;
+  // Predicted time of one batch; caps how long others wait for a lane.
+  absl::Duration max_batch_cost = absl::Milliseconds(20);
+  // How long a batch may wait for company though a lane is idle.
+  absl::Duration max_batch_delay = absl::ZeroDuration();
+  // How long low-priority work waits before it counts as normal.
+  absl::Duration low_priority_ageing = absl::Seconds(1);
+
+  // Of one chunk of a streamed result.
+  std::int64_t chunk_bytes = 2 << 20;
+  // The longest gap between two chunks of an upload.
+  absl::Duration upload_timeout = absl::Seconds(60);
+  // The longest a client may leave a result unread.
+  absl::Duration stall_timeout = absl::Seconds(30);
+
+  // From SIGTERM: first health says NOT_SERVING for drain_delay while requests are still taken, so
+  // that load balancers look away; then new ones are refused and accepted ones get up to
+  // grace_period to finish.
+  absl::Duration drain_delay = absl::ZeroDuration();
+  absl::Duration grace_period = absl::Seconds(30);
+
+  // INVALID_ARGUMENT naming the first field that makes no sense.
+  absl::Status Validate() const;
+};
+
+}  // namespace factord

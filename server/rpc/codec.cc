@@ -1,0 +1,502 @@
+#include "server/rpc/codec.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/core/errors.h"
+#include "server/core/slab.h"
+#include "server/core/status_macros.h"
+#include "server/rpc/codec_tensor.h"
+#include "server/rpc/wire.h"
+
+namespace factord {
+namespace {
+
+using v1::MatrixStatus;
+
+// ------------------------------------------------------------------------------------------------
+// options
+
+absl::Status UnknownEnum(absl::string_view field, int value) {
+  return InvalidField(field, absl::StrCat("unknown value ", value));
+}
+
+absl::Status DecodeRun(const v1::RunOptions& run, DecodedRequest& out, bool& fast) {
+  switch (run.backend()) {
+    case v1::BACKEND_UNSPECIFIED:
+      break;
+    case v1::BACKEND_CPU:
+      out.backend = Backend::kCpu;
+      break;
+    case v1::BACKEND_GPU:
+      out.backend = Backend::kGpu;
+      break;
+    default:
+      return UnknownEnum("run.backend", run.backend());
+  }
+  switch (run.precision()) {
+    case v1::PRECISION_UNSPECIFIED:
+    case v1::PRECISION_STRICT:
+      fast = false;
+      break;
+    case v1::PRECISION_FAST:
+      fast = true;
+      break;
+    default:
+      return UnknownEnum("run.precision", run.precision());
+  }
+  switch (run.priority()) {
+    case v1::PRIORITY_UNSPECIFIED:
+    case v1::PRIORITY_NORMAL:
+      out.priority = Priority::kNormal;
+      break;
+    case v1::PRIORITY_LOW:
+      out.priority = Priority::kLow;
+      break;
+    default:
+      return UnknownEnum("run.priority", run.priority());
+  }
+  out.reproducible = run.reproducible();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<QMode> DecodeQMode(v1::QMode mode, QMode if_unspecified, absl::string_view field) {
+  switch (mode) {
+    case v1::Q_MODE_UNSPECIFIED:
+      return if_unspecified;
+    case v1::Q_MODE_REDUCED:
+      return QMode::kReduced;
+    case v1::Q_MODE_COMPLETE:
+      return QMode::kComplete;
+    default:
+      return UnknownEnum(field, mode);
+  }
+}
+
+absl::Status DecodeQr(const v1::QrOptions& qr, Spec& spec) {
+  ASSIGN_OR_RETURN(spec.q, DecodeQMode(qr.q(), QMode::kNone, "qr.q"));
+  spec.r = qr.r();
+  spec.reflectors = qr.reflectors();
+  if (spec.q == QMode::kNone && !spec.r && !spec.reflectors) {
+    return InvalidField("qr", "asks for no output; set q, r or reflectors");
+  }
+  switch (qr.sign()) {
+    case v1::SIGN_UNSPECIFIED:
+    case v1::SIGN_LAPACK:
+      spec.sign = Sign::kLapack;
+      break;
+    case v1::SIGN_NONNEGATIVE:
+      spec.sign = Sign::kNonnegative;
+      break;
+    case v1::SIGN_SPECIAL_ORTHOGONAL:
+      spec.sign = Sign::kSpecialOrthogonal;
+      break;
+    default:
+      return UnknownEnum("qr.sign", qr.sign());
+  }
+  if (spec.reflectors && spec.sign != Sign::kLapack) {
+    return InvalidField(
+        "qr.sign",
+        "only SIGN_LAPACK goes with reflectors: other signs are not a product of reflectors");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSpecialOrthogonal(const Spec& spec, absl::string_view path) {
+  if (spec.sign != Sign::kSpecialOrthogonal || (!IsComplex(spec.dtype) && spec.m == spec.n)) {
+    return absl::OkStatus();
+  }
+  return InvalidField(
+      "qr.sign", absl::StrCat("SIGN_SPECIAL_ORTHOGONAL needs real square matrices; ", path, " has ",
+                              Name(spec.dtype), " ones of ", spec.m, "x", spec.n));
+}
+
+// ------------------------------------------------------------------------------------------------
+// items
+
+// Decodes the tensors of one request and collects what comes of it.
+class RequestDecoder {
+ public:
+  RequestDecoder(Op op, DataMode mode, std::span<const std::int64_t> payload_sizes,
+                 const Limits& limits)
+      : mode_(mode), payload_sizes_(payload_sizes), limits_(limits) {
+    out_.op = op;
+  }
+
+  DecodedRequest& out() { return out_; }
+
+  absl::Status CheckCount(absl::string_view field, int entries) {
+    if (entries > limits_.max_tensors) {
+      return InvalidField(
+          field, absl::StrCat("has ", entries, " entries; the limit is ", limits_.max_tensors));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<TensorShape> Tensor(bool present, const v1::Tensor& tensor, absl::string_view path,
+                                     TensorRank rank = TensorRank::kMatrix) {
+    if (!present) return InvalidField(path, "is not set");
+    return DecodeTensor(tensor, path, rank, mode_, payload_sizes_, limits_);
+  }
+
+  // Adds an item whose input tensors, in the order of InputsOf, have these payloads.
+  absl::Status Add(const Spec& spec, const TensorShape& first,
+                   std::initializer_list<std::int64_t> payloads, absl::string_view path) {
+    const std::size_t index = out_.items.size();
+    out_.items.push_back({spec, first.batch_dims, first.count});
+    for (std::size_t i = 0; Operand operand : InputsOf(spec)) {
+      RETURN_IF_ERROR(
+          Slot(index, operand, payloads.begin()[i++], path, out_.inputs, out_.input_bytes));
+    }
+    for (Operand operand : OutputsOf(spec)) {
+      RETURN_IF_ERROR(Slot(index, operand, -1, path, out_.outputs, out_.output_bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<DecodedRequest> Finish() && {
+    // Ranks are no tensors: last, so that the tensors' numbers are their positions.
+    std::stable_partition(out_.outputs.begin(), out_.outputs.end(),
+                          [](const TensorSlot& slot) { return slot.operand != Operand::kRank; });
+    return std::move(out_);
+  }
+
+ private:
+  absl::Status Slot(std::size_t item, Operand operand, std::int64_t payload, absl::string_view path,
+                    std::vector<TensorSlot>& slots, std::int64_t& total) {
+    const Spec& spec = out_.items[item].spec;
+    const Extent extent = ExtentOf(spec, operand);
+    const auto elements = CheckedMultiply(extent.rows, extent.cols);
+    if (!elements || *elements > limits_.max_matrix_elements) {
+      return InvalidField(
+          path, absl::StrCat("a result of ", extent.rows, "x", extent.cols,
+                             " elements a matrix; the limit is ", limits_.max_matrix_elements));
+    }
+    const auto bytes = CheckedMultiply(MatrixBytes(spec, operand), out_.items[item].count);
+    if (!bytes || *bytes > limits_.memory_budget_bytes - out_.input_bytes - out_.output_bytes -
+                               kSlabAlignment) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          path, ": ", out_.items[item].count, " matrices of ", spec.m, "x", spec.n, " ",
+          Name(spec.dtype), " with all results need ",
+          bytes ? absl::StrCat(*bytes + out_.input_bytes + out_.output_bytes) : "over 2^63",
+          " bytes or more; the server's memory budget is ", limits_.memory_budget_bytes));
+    }
+    slots.push_back({item, operand, total, *bytes, payload});
+    total += AlignedBytes(*bytes);
+    return absl::OkStatus();
+  }
+
+  DataMode mode_;
+  std::span<const std::int64_t> payload_sizes_;
+  const Limits& limits_;
+  DecodedRequest out_;
+};
+
+absl::Status CheckSame(absl::string_view path, absl::string_view other, const TensorShape& shape,
+                       const TensorShape& reference) {
+  if (shape.dtype != reference.dtype) {
+    return InvalidField(
+        absl::StrCat(path, ".dtype"),
+        absl::StrCat("is ", Name(shape.dtype), "; ", other, " is ", Name(reference.dtype)));
+  }
+  if (shape.batch_dims != reference.batch_dims) {
+    return InvalidField(absl::StrCat(path, ".dims"),
+                        absl::StrCat("has batch dims [", DimsText(shape.batch_dims), "]; ", other,
+                                     " has [", DimsText(reference.batch_dims), "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDim(absl::string_view path, absl::string_view what, std::int64_t value,
+                      std::int64_t expected) {
+  if (value == expected) return absl::OkStatus();
+  return InvalidField(absl::StrCat(path, ".dims"),
+                      absl::StrCat("has ", value, " ", what, "; must have ", expected));
+}
+
+struct DecodedReflectors {
+  TensorShape reflectors;
+  TensorShape tau;
+};
+
+absl::StatusOr<DecodedReflectors> DecodeReflectors(RequestDecoder& decoder, bool present,
+                                                   const v1::Reflectors& factors,
+                                                   absl::string_view path, Spec& spec) {
+  if (!present) return InvalidField(path, "is not set");
+  const std::string v_path = absl::StrCat(path, ".reflectors"),
+                    tau_path = absl::StrCat(path, ".tau");
+  DecodedReflectors decoded;
+  ASSIGN_OR_RETURN(decoded.reflectors,
+                   decoder.Tensor(factors.has_reflectors(), factors.reflectors(), v_path));
+  ASSIGN_OR_RETURN(decoded.tau,
+                   decoder.Tensor(factors.has_tau(), factors.tau(), tau_path, TensorRank::kVector));
+  RETURN_IF_ERROR(CheckSame(tau_path, v_path, decoded.tau, decoded.reflectors));
+  spec.dtype = decoded.reflectors.dtype;
+  spec.layout = decoded.reflectors.layout;
+  spec.m = decoded.reflectors.rows;
+  spec.n = decoded.reflectors.cols;
+  RETURN_IF_ERROR(CheckDim(tau_path, "entries", decoded.tau.rows, spec.k()));
+  return decoded;
+}
+
+// ------------------------------------------------------------------------------------------------
+// responses
+
+constexpr v1::MatrixCode kProtoCodes[] = {v1::MATRIX_CODE_NONFINITE_INPUT,
+                                          v1::MATRIX_CODE_RESULT_OUT_OF_RANGE,
+                                          v1::MATRIX_CODE_RANK_DEFICIENT};
+constexpr absl::string_view kCodeMessages[] = {
+    "the input has a NaN or Inf; all results of this matrix are NaN",
+    "a result exceeds the range of the type and is Inf",
+    "the matrix is numerically rank deficient; x is the minimum-norm solution"};
+
+void EncodeStatuses(const Outcome* outcome, std::size_t item,
+                    google::protobuf::RepeatedPtrField<MatrixStatus>& statuses) {
+  if (outcome == nullptr) return;
+  for (const MatrixFailure& failure : outcome->failures[item]) {
+    MatrixStatus& status = *statuses.Add();
+    status.set_index(failure.index);
+    status.set_code(kProtoCodes[static_cast<std::size_t>(failure.code)]);
+    status.set_message(std::string(kCodeMessages[static_cast<std::size_t>(failure.code)]));
+  }
+}
+
+// Fills result tensors one after another, in the API's order.
+class ResponseEncoder {
+ public:
+  ResponseEncoder(const DecodedRequest& request, const Outcome* outcome, bool placeholders)
+      : request_(request), outcome_(outcome), placeholders_(placeholders) {}
+
+  // The item's next output tensor.
+  void Tensor(std::size_t index, Operand operand, v1::Tensor& tensor) {
+    const Item& item = request_.items[index];
+    const Extent extent = ExtentOf(item.spec, operand);
+    const bool vector = operand == Operand::kTau || operand == Operand::kResidualNorm;
+    tensor.set_dtype(ToProto(TypeOf(item.spec, operand)));
+    if (!vector) tensor.set_layout(ToProto(LayoutOf(item.spec, operand)));
+    for (std::int64_t dim : item.batch_dims) tensor.add_dims(dim);
+    tensor.add_dims(extent.rows);
+    if (!vector) tensor.add_dims(extent.cols);
+    if (placeholders_ && request_.outputs[next_].bytes > 0) tensor.set_data(PlaceholderOf(next_));
+    ++next_;
+  }
+
+  void Item_(std::size_t index, v1::FactorizeResponse& response) {
+    v1::QrFactors& factors = *response.add_qr();
+    for (Operand operand : OutputsOf(request_.items[index].spec)) {
+      Tensor(index, operand,
+             operand == Operand::kQ            ? *factors.mutable_q()
+             : operand == Operand::kR          ? *factors.mutable_r()
+             : operand == Operand::kReflectors ? *factors.mutable_reflectors()
+                                               : *factors.mutable_tau());
+    }
+    EncodeStatuses(outcome_, index, *factors.mutable_statuses());
+  }
+  void Item_(std::size_t index, v1::FormQResponse& response) {
+    v1::FormedQ& formed = *response.add_formed();
+    Tensor(index, Operand::kQ, *formed.mutable_q());
+    EncodeStatuses(outcome_, index, *formed.mutable_statuses());
+  }
+  void Item_(std::size_t index, v1::ApplyQResponse& response) {
+    v1::AppliedQ& applied = *response.add_applied();
+    Tensor(index, Operand::kResult, *applied.mutable_c());
+    EncodeStatuses(outcome_, index, *applied.mutable_statuses());
+  }
+  void Item_(std::size_t index, v1::SolveResponse& response) {
+    v1::LeastSquaresSolution& solution = *response.add_solutions();
+    Tensor(index, Operand::kResult, *solution.mutable_x());
+    Tensor(index, Operand::kResidualNorm, *solution.mutable_residual_norm());
+    if (outcome_ != nullptr) {
+      solution.mutable_rank()->Add(outcome_->ranks[index].begin(), outcome_->ranks[index].end());
+    }
+    EncodeStatuses(outcome_, index, *solution.mutable_statuses());
+  }
+
+  template <typename Response>
+  void Fill(Response& response) {
+    for (std::size_t index = 0; index < request_.items.size(); ++index) Item_(index, response);
+    if (outcome_ != nullptr) *response.mutable_report() = outcome_->report;
+  }
+
+ private:
+  const DecodedRequest& request_;
+  const Outcome* outcome_;
+  bool placeholders_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+std::string DecodedRequest::PathOf(const TensorSlot& input) const {
+  const std::string index = absl::StrCat("[", input.item, "]");
+  switch (op) {
+    case Op::kFactorize:
+      return absl::StrCat("a", index);
+    case Op::kFormQ:
+      return absl::StrCat("factors", index,
+                          input.operand == Operand::kTau ? ".tau" : ".reflectors");
+    case Op::kApplyQ:
+      return absl::StrCat("applications", index,
+                          input.operand == Operand::kTau   ? ".factors.tau"
+                          : input.operand == Operand::kRhs ? ".c"
+                                                           : ".factors.reflectors");
+    case Op::kSolve:
+      return absl::StrCat("problems", index, input.operand == Operand::kRhs ? ".b" : ".a");
+  }
+  return "";
+}
+
+absl::StatusOr<DecodedRequest> Decode(const v1::FactorizeRequest& request, DataMode mode,
+                                      std::span<const std::int64_t> payload_sizes,
+                                      const Limits& limits) {
+  RequestDecoder decoder(Op::kFactorize, mode, payload_sizes, limits);
+  Spec options{.op = Op::kFactorize};
+  RETURN_IF_ERROR(DecodeRun(request.run(), decoder.out(), options.fast));
+  if (!request.has_qr()) return InvalidField("factorization", "is not set; set qr");
+  RETURN_IF_ERROR(DecodeQr(request.qr(), options));
+  RETURN_IF_ERROR(decoder.CheckCount("a", request.a_size()));
+  for (int i = 0; i < request.a_size(); ++i) {
+    const std::string path = absl::StrCat("a[", i, "]");
+    ASSIGN_OR_RETURN(const TensorShape a, decoder.Tensor(true, request.a(i), path));
+    Spec spec = options;
+    spec.dtype = a.dtype;
+    spec.layout = a.layout;
+    spec.m = a.rows;
+    spec.n = a.cols;
+    RETURN_IF_ERROR(CheckSpecialOrthogonal(spec, path));
+    RETURN_IF_ERROR(decoder.Add(spec, a, {a.payload}, path));
+  }
+  return std::move(decoder).Finish();
+}
+
+absl::StatusOr<DecodedRequest> Decode(const v1::FormQRequest& request, DataMode mode,
+                                      std::span<const std::int64_t> payload_sizes,
+                                      const Limits& limits) {
+  RequestDecoder decoder(Op::kFormQ, mode, payload_sizes, limits);
+  Spec options{.op = Op::kFormQ};
+  RETURN_IF_ERROR(DecodeRun(request.run(), decoder.out(), options.fast));
+  ASSIGN_OR_RETURN(options.q, DecodeQMode(request.q(), QMode::kReduced, "q"));
+  RETURN_IF_ERROR(decoder.CheckCount("factors", request.factors_size()));
+  for (int i = 0; i < request.factors_size(); ++i) {
+    const std::string path = absl::StrCat("factors[", i, "]");
+    Spec spec = options;
+    ASSIGN_OR_RETURN(const DecodedReflectors factors,
+                     DecodeReflectors(decoder, true, request.factors(i), path, spec));
+    RETURN_IF_ERROR(decoder.Add(spec, factors.reflectors,
+                                {factors.reflectors.payload, factors.tau.payload}, path));
+  }
+  return std::move(decoder).Finish();
+}
+
+absl::StatusOr<DecodedRequest> Decode(const v1::ApplyQRequest& request, DataMode mode,
+                                      std::span<const std::int64_t> payload_sizes,
+                                      const Limits& limits) {
+  RequestDecoder decoder(Op::kApplyQ, mode, payload_sizes, limits);
+  Spec options{.op = Op::kApplyQ};
+  RETURN_IF_ERROR(DecodeRun(request.run(), decoder.out(), options.fast));
+  switch (request.side()) {
+    case v1::SIDE_UNSPECIFIED:
+    case v1::SIDE_LEFT:
+      options.side = Side::kLeft;
+      break;
+    case v1::SIDE_RIGHT:
+      options.side = Side::kRight;
+      break;
+    default:
+      return UnknownEnum("side", request.side());
+  }
+  switch (request.op()) {
+    case v1::Q_OP_UNSPECIFIED:
+    case v1::Q_OP_PLAIN:
+      options.q_op = QOp::kPlain;
+      break;
+    case v1::Q_OP_ADJOINT:
+      options.q_op = QOp::kAdjoint;
+      break;
+    default:
+      return UnknownEnum("op", request.op());
+  }
+  RETURN_IF_ERROR(decoder.CheckCount("applications", request.applications_size()));
+  for (int i = 0; i < request.applications_size(); ++i) {
+    const v1::Application& application = request.applications(i);
+    const std::string path = absl::StrCat("applications[", i, "]"),
+                      c_path = absl::StrCat(path, ".c");
+    Spec spec = options;
+    ASSIGN_OR_RETURN(const DecodedReflectors factors,
+                     DecodeReflectors(decoder, application.has_factors(), application.factors(),
+                                      absl::StrCat(path, ".factors"), spec));
+    ASSIGN_OR_RETURN(const TensorShape c,
+                     decoder.Tensor(application.has_c(), application.c(), c_path));
+    RETURN_IF_ERROR(
+        CheckSame(c_path, absl::StrCat(path, ".factors.reflectors"), c, factors.reflectors));
+    const bool left = spec.side == Side::kLeft;
+    RETURN_IF_ERROR(CheckDim(c_path, left ? "rows" : "columns", left ? c.rows : c.cols, spec.m));
+    spec.p = left ? c.cols : c.rows;
+    spec.rhs_layout = c.layout;
+    RETURN_IF_ERROR(decoder.Add(spec, factors.reflectors,
+                                {factors.reflectors.payload, factors.tau.payload, c.payload},
+                                path));
+  }
+  return std::move(decoder).Finish();
+}
+
+absl::StatusOr<DecodedRequest> Decode(const v1::SolveRequest& request, DataMode mode,
+                                      std::span<const std::int64_t> payload_sizes,
+                                      const Limits& limits) {
+  RequestDecoder decoder(Op::kSolve, mode, payload_sizes, limits);
+  Spec options{.op = Op::kSolve};
+  RETURN_IF_ERROR(DecodeRun(request.run(), decoder.out(), options.fast));
+  if (request.has_rcond()) {
+    options.rcond = request.rcond();
+    if (!(options.rcond >= 0 && options.rcond < 1)) {
+      return InvalidField("rcond", absl::StrCat("is ", options.rcond, "; must be in [0, 1)"));
+    }
+  }
+  RETURN_IF_ERROR(decoder.CheckCount("problems", request.problems_size()));
+  for (int i = 0; i < request.problems_size(); ++i) {
+    const v1::LeastSquaresProblem& problem = request.problems(i);
+    const std::string path = absl::StrCat("problems[", i, "]");
+    const std::string a_path = absl::StrCat(path, ".a"), b_path = absl::StrCat(path, ".b");
+    ASSIGN_OR_RETURN(const TensorShape a, decoder.Tensor(problem.has_a(), problem.a(), a_path));
+    ASSIGN_OR_RETURN(const TensorShape b, decoder.Tensor(problem.has_b(), problem.b(), b_path));
+    RETURN_IF_ERROR(CheckSame(b_path, a_path, b, a));
+    RETURN_IF_ERROR(CheckDim(b_path, "rows", b.rows, a.rows));
+    Spec spec = options;
+    spec.dtype = a.dtype;
+    spec.layout = a.layout;
+    spec.rhs_layout = b.layout;
+    spec.m = a.rows;
+    spec.n = a.cols;
+    spec.p = b.cols;
+    RETURN_IF_ERROR(decoder.Add(spec, a, {a.payload, b.payload}, path));
+  }
+  return std::move(decoder).Finish();
+}
+
+v1::StreamResult Encode(const DecodedRequest& request, const Outcome* outcome, bool placeholders) {
+  v1::StreamResult result;
+  ResponseEncoder encoder(request, outcome, placeholders);
+  switch (request.op) {
+    case Op::kFactorize:
+      encoder.Fill(*result.mutable_factorize());
+      break;
+    case Op::kFormQ:
+      encoder.Fill(*result.mutable_form_q());
+      break;
+    case Op::kApplyQ:
+      encoder.Fill(*result.mutable_apply_q());
+      break;
+    case Op::kSolve:
+      encoder.Fill(*result.mutable_solve());
+      break;
+  }
+  return result;
+}
+
+v1::Backend ToProto(Backend backend) {
+  return backend == Backend::kCpu ? v1::BACKEND_CPU : v1::BACKEND_GPU;
+}
+
+}  // namespace factord

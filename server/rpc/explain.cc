@@ -1,0 +1,106 @@
+#include "server/rpc/explain.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/bucket.h"
+#include "server/core/errors.h"
+#include "server/core/status_macros.h"
+#include "server/rpc/decode_message.h"
+#include "server/rpc/request.h"
+
+namespace factord {
+namespace {
+
+absl::StatusOr<DecodedRequest> DecodeShapes(const v1::ExplainRequest& request,
+                                            std::span<const std::int64_t> payload_sizes,
+                                            const Limits& limits) {
+  switch (request.operation_case()) {
+    case v1::ExplainRequest::kFactorize:
+      return Decode(request.factorize(), DataMode::kShapeOnly, payload_sizes, limits);
+    case v1::ExplainRequest::kFormQ:
+      return Decode(request.form_q(), DataMode::kShapeOnly, payload_sizes, limits);
+    case v1::ExplainRequest::kApplyQ:
+      return Decode(request.apply_q(), DataMode::kShapeOnly, payload_sizes, limits);
+    case v1::ExplainRequest::kSolve:
+      return Decode(request.solve(), DataMode::kShapeOnly, payload_sizes, limits);
+    case v1::ExplainRequest::OPERATION_NOT_SET:
+      break;
+  }
+  return InvalidField("operation", "is not set");
+}
+
+std::int64_t BytesOf(const std::vector<TensorSlot>& slots, std::size_t item) {
+  std::int64_t bytes = 0;
+  for (const TensorSlot& slot : slots) {
+    if (slot.item == item && slot.operand != Operand::kRank) bytes += slot.bytes;
+  }
+  return bytes;
+}
+
+v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
+                            const ServiceContext& context) {
+  const Item& item = decoded.items[index];
+  const BackendDescription& backend = BackendFor(decoded, context);
+  const Prediction prediction = context.costs->Predict(item.spec, item.count);
+  const std::int64_t step = MatricesPerJob(item.spec, context);
+  v1::Explanation explanation;
+  explanation.set_bucket(BucketOf(item.spec).Name());
+  explanation.set_backend(ToProto(backend.backend));
+  explanation.set_path(std::string(backend.path_of(item.spec)));
+  explanation.set_jobs((item.count + step - 1) / step);
+  explanation.set_flops(FlopsOf(item.spec) * static_cast<double>(item.count));
+  explanation.set_input_bytes(BytesOf(decoded.inputs, index));
+  explanation.set_output_bytes(BytesOf(decoded.outputs, index));
+  explanation.set_predicted_ns(absl::ToInt64Nanoseconds(prediction.time));
+  explanation.set_measured(prediction.measured);
+  explanation.set_reason(
+      decoded.backend
+          ? absl::StrCat("the request asks for the ", Name(*decoded.backend))
+          : absl::StrCat("this server has only the ", Name(backend.backend), " backend"));
+  return explanation;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
+                                            const ServiceContext& context) {
+  ASSIGN_OR_RETURN(const auto message, DecodeMessage<v1::ExplainRequest>(request));
+  ASSIGN_OR_RETURN(const DecodedRequest decoded,
+                   DecodeShapes(message.proto, message.payload_sizes, context.limits));
+  RETURN_IF_ERROR(CheckBackend(decoded, context));
+  v1::ExplainResponse response;
+  for (std::size_t i = 0; i < decoded.items.size(); ++i) {
+    *response.add_explanations() = ExplainItem(decoded, i, context);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const grpc::ByteBuffer& request,
+                                                        const ServiceContext& context) {
+  RETURN_IF_ERROR(DecodeMessage<v1::GetServerInfoRequest>(request).status());
+  v1::GetServerInfoResponse response;
+  response.set_version(context.version);
+  for (const BackendDescription& backend : context.backends) {
+    v1::BackendInfo& info = *response.add_backends();
+    info.set_backend(ToProto(backend.backend));
+    info.set_name(backend.name);
+    info.set_library(backend.library);
+    info.set_threads(backend.threads);
+    info.set_lanes(backend.lanes);
+    info.set_healthy(true);
+  }
+  response.set_max_message_bytes(context.limits.max_message_bytes);
+  response.set_max_matrix_elements(context.limits.max_matrix_elements);
+  response.set_max_tensors(context.limits.max_tensors);
+  response.set_memory_budget_bytes(context.budget->limit());
+  response.set_memory_in_flight_bytes(context.budget->used());
+  const timespec uptime = absl::ToTimespec(absl::Now() - context.started);
+  response.mutable_uptime()->set_seconds(uptime.tv_sec);
+  response.mutable_uptime()->set_nanos(static_cast<std::int32_t>(uptime.tv_nsec));
+  for (int rpc = 0; rpc < kRpcs; ++rpc) response.add_rpcs(std::string(Name(static_cast<Rpc>(rpc))));
+  return response;
+}
+
+}  // namespace factord

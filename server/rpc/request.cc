@@ -1,0 +1,209 @@
+#include "server/rpc/request.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/batching/bucket.h"
+#include "server/core/errors.h"
+#include "server/core/status_macros.h"
+
+namespace factord {
+namespace {
+
+using SetField = void (v1::RunReport::*)(std::int64_t);
+
+void KeepLargest(std::int64_t value, std::int64_t largest, v1::RunReport& report, SetField set) {
+  if (value > largest) (report.*set)(value);
+}
+
+}  // namespace
+
+absl::Status CheckBackend(const DecodedRequest& decoded, const ServiceContext& context) {
+  if (!decoded.backend) return absl::OkStatus();
+  for (const BackendDescription& backend : context.backends) {
+    if (backend.backend == *decoded.backend) return absl::OkStatus();
+  }
+  context.metrics->Rejected(Reject::kNoBackend);
+  return absl::FailedPreconditionError(
+      absl::StrCat("run.backend: this server has no ", Name(*decoded.backend), " backend"));
+}
+
+const BackendDescription& BackendFor(const DecodedRequest& decoded, const ServiceContext& context) {
+  for (const BackendDescription& backend : context.backends) {
+    if (decoded.backend && backend.backend == *decoded.backend) return backend;
+  }
+  return context.backends.front();
+}
+
+std::int64_t MatricesPerJob(const Spec& spec, const ServiceContext& context) {
+  std::int64_t bytes = 1;
+  for (Operand operand : InputsOf(spec)) bytes += MatrixBytes(spec, operand);
+  for (Operand operand : OutputsOf(spec)) bytes += MatrixBytes(spec, operand);
+  const std::int64_t by_bytes = context.job_bytes / bytes;
+  const absl::Duration one = std::max(context.costs->Predict(spec, 1).time, absl::Nanoseconds(1));
+  const auto by_cost = static_cast<std::int64_t>(absl::FDivDuration(context.job_cost, one));
+  return std::max<std::int64_t>(1, std::min(by_bytes, by_cost));
+}
+
+absl::StatusOr<std::shared_ptr<Request>> Request::Create(DecodedRequest decoded,
+                                                         ServiceContext& context) {
+  RETURN_IF_ERROR(CheckBackend(decoded, context));
+  std::shared_ptr<Request> request(new Request(std::move(decoded), context));
+  const std::int64_t bytes = request->decoded_.input_bytes + request->decoded_.output_bytes;
+  request->reservation_ = context.budget->TryTake(bytes);
+  if (!request->reservation_) {
+    context.metrics->Rejected(Reject::kBudgetFull);
+    return Overloaded("MEMORY_BUDGET_FULL",
+                      absl::StrCat("the request needs ", bytes, " bytes; ", context.budget->used(),
+                                   " of ", context.budget->limit(), " are in use"),
+                      absl::Milliseconds(100));
+  }
+  context.metrics->BudgetChanged(context.budget->used());
+  ASSIGN_OR_RETURN(request->inputs_, Slab::Create(request->decoded_.input_bytes));
+  ASSIGN_OR_RETURN(request->outputs_, Slab::Create(request->decoded_.output_bytes));
+  return request;
+}
+
+Request::~Request() {
+  reservation_.Return();
+  context_.metrics->BudgetChanged(context_.budget->used());
+}
+
+void Request::CopyPayloads(std::span<const Payload> payloads) {
+  for (const TensorSlot& slot : decoded_.inputs) {
+    if (slot.payload >= 0) payloads[static_cast<std::size_t>(slot.payload)].CopyTo(input(slot));
+  }
+}
+
+std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
+  std::vector<std::array<std::byte*, kOperands>> operands(decoded_.items.size());
+  std::vector<std::int64_t> output_bytes(decoded_.items.size());
+  for (const TensorSlot& slot : decoded_.inputs)
+    operands[slot.item][static_cast<std::size_t>(slot.operand)] = input(slot);
+  for (const TensorSlot& slot : decoded_.outputs) {
+    operands[slot.item][static_cast<std::size_t>(slot.operand)] = output(slot);
+    output_bytes[slot.item] += slot.bytes;
+  }
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (std::size_t index = 0; index < decoded_.items.size(); ++index) {
+    const Item& item = decoded_.items[index];
+    if (output_bytes[index] == 0) continue;  // all results are empty, however many there are
+    const std::int64_t step = MatricesPerJob(item.spec, context_);
+    for (std::int64_t first = 0; first < item.count; first += step) {
+      auto job = std::make_unique<Job>();
+      job->spec = item.spec;
+      job->item = index;
+      job->first = first;
+      job->count = std::min(step, item.count - first);
+      for (std::size_t i = 0; i < kOperands; ++i) {
+        if (operands[index][i] != nullptr) {
+          job->operands[i] =
+              operands[index][i] + first * MatrixBytes(item.spec, static_cast<Operand>(i));
+        }
+      }
+      job->client = caller.client;
+      job->priority = decoded_.priority;
+      job->deadline = caller.deadline;
+      job->cancelled = caller.cancelled;
+      const Prediction prediction = context_.costs->Predict(item.spec, job->count);
+      job->predicted = prediction.time;
+      job->predicted_measured = prediction.measured;
+      job->done = [request = shared_from_this()](Job& done, const absl::Status& status) {
+        request->OnJobDone(done, status);
+      };
+      jobs.push_back(std::move(job));
+    }
+  }
+  return jobs;
+}
+
+absl::Status Request::Run(const Caller& caller, JobDone job_done, Finished finished) {
+  cancelled_ = caller.cancelled;
+  std::vector<std::unique_ptr<Job>> jobs = MakeJobs(caller);
+  {
+    absl::MutexLock lock(&mutex_);
+    outcome_.failures.resize(decoded_.items.size());
+    outcome_.report.set_jobs(static_cast<std::int64_t>(jobs.size()));
+    outcome_.report.set_decode_ns(absl::ToInt64Nanoseconds(decode_time_));
+    if (!decoded_.items.empty()) {
+      outcome_.report.set_bucket(BucketOf(decoded_.items.front().spec).Name());
+    }
+    outcome_.report.set_backend(ToProto(BackendFor(decoded_, context_).backend));
+  }
+  if (jobs.empty()) {
+    finished(*this, absl::OkStatus());
+    return absl::OkStatus();
+  }
+  job_done_ = std::move(job_done);
+  finished_ = std::move(finished);
+  pending_.store(static_cast<std::int64_t>(jobs.size()));
+  return context_.dispatcher->Submit(std::move(jobs));
+}
+
+void Request::OnJobDone(Job& job, const absl::Status& status) {
+  bool failed_before = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    failed_before = !status_.ok();
+    status_.Update(status);
+    if (status.ok()) Merge(job);
+  }
+  if (!status.ok()) {
+    cancelled_->store(true);  // the jobs still waiting have nobody to answer to
+  } else if (!failed_before && job_done_) {
+    job_done_(*this, job);
+  }
+  if (pending_.fetch_sub(1) > 1) return;
+  auto finished = std::move(finished_);
+  absl::Status result;
+  {
+    absl::MutexLock lock(&mutex_);
+    result = status_;
+  }
+  finished(*this, result);
+}
+
+void Request::Merge(const Job& job) {
+  std::vector<MatrixFailure>& failures = outcome_.failures[job.item];
+  failures.insert(failures.end(), job.failures.begin(), job.failures.end());
+  v1::RunReport& report = outcome_.report;
+  using R = v1::RunReport;
+  report.set_backend(ToProto(job.backend));
+  report.set_path(std::string(job.path));
+  KeepLargest(job.batch_matrices, report.batch_matrices(), report, &R::set_batch_matrices);
+  KeepLargest(absl::ToInt64Nanoseconds(job.times.queue), report.queue_ns(), report,
+              &R::set_queue_ns);
+  KeepLargest(absl::ToInt64Nanoseconds(job.times.pack), report.pack_ns(), report, &R::set_pack_ns);
+  KeepLargest(absl::ToInt64Nanoseconds(job.times.compute), report.compute_ns(), report,
+              &R::set_compute_ns);
+  KeepLargest(absl::ToInt64Nanoseconds(job.times.unpack), report.unpack_ns(), report,
+              &R::set_unpack_ns);
+  KeepLargest(absl::ToInt64Nanoseconds(job.times.run), report.run_ns(), report, &R::set_run_ns);
+}
+
+Outcome Request::TakeOutcome() {
+  absl::MutexLock lock(&mutex_);
+  for (auto& failures : outcome_.failures) {
+    std::sort(failures.begin(), failures.end(),
+              [](const MatrixFailure& a, const MatrixFailure& b) { return a.index < b.index; });
+  }
+  outcome_.ranks.resize(decoded_.items.size());
+  for (const TensorSlot& slot : decoded_.outputs) {
+    if (slot.operand != Operand::kRank) continue;
+    outcome_.ranks[slot.item] = {reinterpret_cast<const std::int32_t*>(output(slot)),
+                                 static_cast<std::size_t>(decoded_.items[slot.item].count)};
+  }
+  return std::move(outcome_);
+}
+
+std::vector<OutPayload> Request::OutputPayloads() {
+  std::vector<OutPayload> payloads;
+  payloads.reserve(decoded_.outputs.size());
+  for (const TensorSlot& slot : decoded_.outputs) {
+    payloads.push_back({output(slot), slot.bytes, shared_from_this()});
+  }
+  return payloads;
+}
+
+}  // namespace factord

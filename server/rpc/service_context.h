@@ -1,0 +1,66 @@
+// What every RPC needs of the server, wired in server.cc. Constant after construction but for the
+// objects it points to, which are thread-safe and outlive the service.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "server/batching/dispatcher.h"
+#include "server/core/byte_budget.h"
+#include "server/core/cost_model.h"
+#include "server/core/types.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/codec.h"
+
+namespace factord {
+
+struct BackendDescription {
+  Backend backend = Backend::kCpu;
+  std::string name;     // the device or CPU model
+  std::string library;  // what does the arithmetic
+  int threads = 1;
+  int lanes = 1;
+  std::function<std::string_view(const Spec&)> path_of;
+};
+
+struct ServiceContext {
+  Dispatcher* dispatcher = nullptr;
+  const CostModel* costs = nullptr;
+  Metrics* metrics = nullptr;
+  ByteBudget* budget = nullptr;
+  std::vector<BackendDescription> backends;  // at least one
+  Limits limits;
+  std::string version;
+  absl::Time started;
+
+  // Streams. See options.h for the flags behind these.
+  std::int64_t chunk_bytes = 2 << 20;                 // of a result chunk
+  absl::Duration upload_timeout = absl::Seconds(60);  // between two chunks of an upload
+  absl::Duration stall_timeout = absl::Seconds(30);   // of one write that the client does not read
+
+  // A request is split into jobs of about this size, so that results stream and others get their
+  // turn.
+  std::int64_t job_bytes = 4 << 20;
+  absl::Duration job_cost = absl::Milliseconds(10);
+
+  std::atomic<bool> draining{false};
+
+  // Calls that gRPC has not done with yet.
+  void CallStarted();
+  void CallEnded();
+  // False where some are left at `deadline`.
+  bool WaitForCalls(absl::Time deadline);
+
+ private:
+  absl::Mutex mutex_;
+  std::int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace factord

@@ -1,0 +1,113 @@
+#include "server/rpc/unary_call.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/errors.h"
+#include "server/core/status_macros.h"
+#include "server/rpc/caller.h"
+#include "server/rpc/decode_message.h"
+#include "server/rpc/grpc_status.h"
+#include "server/rpc/refusal.h"
+
+namespace factord {
+namespace {
+
+// What a response has around its tensors' data, generously: fields, dims, statuses are extra and
+// sparse.
+constexpr std::int64_t kResponseOverheadPerTensor = 512;
+
+absl::Status CheckReplySize(const DecodedRequest& decoded, const Limits& limits) {
+  std::int64_t bytes =
+      kResponseOverheadPerTensor * static_cast<std::int64_t>(decoded.outputs.size());
+  for (const TensorSlot& slot : decoded.outputs) bytes += slot.bytes;
+  if (bytes <= limits.max_message_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the reply would be ", bytes, " bytes; the message limit is ",
+                   limits.max_message_bytes, ": use FactorizeStream"));
+}
+
+const google::protobuf::Message& ResponseOf(const v1::StreamResult& result) {
+  switch (result.result_case()) {
+    case v1::StreamResult::kFormQ:
+      return result.form_q();
+    case v1::StreamResult::kApplyQ:
+      return result.apply_q();
+    case v1::StreamResult::kSolve:
+      return result.solve();
+    default:
+      return result.factorize();
+  }
+}
+
+}  // namespace
+
+template <typename ProtoRequest>
+UnaryCall<ProtoRequest>::UnaryCall(Rpc rpc, grpc::CallbackServerContext* grpc_context,
+                                   const grpc::ByteBuffer* request, grpc::ByteBuffer* response,
+                                   ServiceContext& context)
+    : rpc_(rpc),
+      context_(context),
+      response_(response),
+      arrived_(absl::Now()),
+      caller_(CallerOf(*grpc_context)) {
+  context_.CallStarted();
+  context_.metrics->RequestStarted(rpc_);
+  context_.metrics->Received(static_cast<std::int64_t>(request->Length()));
+  if (const absl::Status status = Start(*request); !status.ok()) End(status);
+}
+
+template <typename ProtoRequest>
+absl::Status UnaryCall<ProtoRequest>::Start(const grpc::ByteBuffer& buffer) {
+  RETURN_IF_ERROR(CheckAccepting(context_));
+  ASSIGN_OR_RETURN(const auto message, DecodeMessage<ProtoRequest>(buffer));
+  ASSIGN_OR_RETURN(DecodedRequest decoded, Decode(message.proto, DataMode::kInline,
+                                                  message.payload_sizes, context_.limits));
+  RETURN_IF_ERROR(CheckReplySize(decoded, context_.limits));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Request> request,
+                   Request::Create(std::move(decoded), context_));
+  request->CopyPayloads(message.split.payloads);
+  request->set_decode_time(absl::Now() - arrived_);
+  context_.metrics->StageEnded(Stage::kDecode, absl::Now() - arrived_);
+  return request->Run(caller_, nullptr,
+                      [this](Request& done, const absl::Status& status) { Reply(done, status); });
+}
+
+template <typename ProtoRequest>
+void UnaryCall<ProtoRequest>::Reply(Request& request, const absl::Status& status) {
+  if (!status.ok()) return End(status);
+  const absl::Time start = absl::Now();
+  const Outcome outcome = request.TakeOutcome();
+  const v1::StreamResult result = Encode(request.decoded(), &outcome, /*placeholders=*/true);
+  *response_ = JoinBulk(ResponseOf(result), request.OutputPayloads());
+  context_.metrics->StageEnded(Stage::kEncode, absl::Now() - start);
+  context_.metrics->Sent(static_cast<std::int64_t>(response_->Length()));
+  End(absl::OkStatus());
+}
+
+template <typename ProtoRequest>
+void UnaryCall<ProtoRequest>::End(const absl::Status& status) {
+  code_ = status.code();
+  CountRefusal(status, *context_.metrics);
+  Finish(ToGrpcStatus(status));
+}
+
+template <typename ProtoRequest>
+void UnaryCall<ProtoRequest>::OnCancel() {
+  caller_.cancelled->store(true);
+  context_.dispatcher->NotifyCancelled();
+}
+
+template <typename ProtoRequest>
+void UnaryCall<ProtoRequest>::OnDone() {
+  context_.metrics->RequestEnded(rpc_, static_cast<int>(code_), absl::Now() - arrived_);
+  context_.CallEnded();
+  delete this;
+}
+
+template class UnaryCall<v1::FactorizeRequest>;
+template class UnaryCall<v1::FormQRequest>;
+template class UnaryCall<v1::ApplyQRequest>;
+template class UnaryCall<v1::SolveRequest>;
+
+}  // namespace factord

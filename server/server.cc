@@ -1,0 +1,231 @@
+#include "server/server.h"
+
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "grpcpp/ext/proto_server_reflection_plugin.h"
+#include "grpcpp/grpcpp.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "prometheus/exposer.h"
+#include "server/batching/dispatcher.h"
+#include "server/core/byte_budget.h"
+#include "server/core/cost_model.h"
+#include "server/core/status_macros.h"
+#include "server/engine/cpu_count.h"
+#include "server/engine/lane.h"
+#include "server/engine/lapack.h"
+#include "server/engine/lapack_factorizer.h"
+#include "server/metrics/metrics.h"
+#include "server/rpc/factorization_service.h"
+#include "spdlog/spdlog.h"
+
+namespace factord {
+namespace {
+
+// Where neither the machine nor a cgroup says how much memory there is.
+constexpr std::int64_t kUnknownMemoryBytes = std::int64_t{4} << 30;
+
+std::string CpuModel() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
+      return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+std::int64_t MemoryBytes() {
+  const std::int64_t known = MemoryLimitBytes();
+  return known > 0 ? known : kUnknownMemoryBytes;
+}
+
+BatcherOptions BatcherOptionsFrom(const Options& options, std::int64_t budget_bytes) {
+  BatcherOptions batcher;
+  batcher.max_queued_jobs = options.max_queued_jobs;
+  batcher.max_queued_bytes = budget_bytes;
+  batcher.max_batch_matrices = options.max_batch_matrices;
+  batcher.max_batch_bytes = options.max_batch_bytes;
+  batcher.max_batch_cost = options.max_batch_cost;
+  batcher.max_delay = options.max_batch_delay;
+  batcher.low_priority_ageing = options.low_priority_ageing;
+  return batcher;
+}
+
+// "127.0.0.1:0" with the port that was chosen; a unix address as it is.
+std::string WithPort(const std::string& address, int port) {
+  if (address.rfind("unix:", 0) == 0) return address;
+  return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
+}
+
+}  // namespace
+
+// Members are built in this order and destroyed in the reverse one: gRPC goes first, so that no
+// call outlives what it uses.
+struct Server::Parts {
+  explicit Parts(const Options& server_options)
+      : options(server_options),
+        memory_bytes(MemoryBytes()),
+        budget(options.memory_budget_bytes > 0 ? options.memory_budget_bytes : memory_bytes / 2),
+        threads(options.cpu_threads > 0 ? options.cpu_threads : CpuCount()),
+        metrics({.version = FACTORD_VERSION,
+                 .grpc = grpc::Version(),
+                 .lapack = LapackName(),
+                 .compiler = __VERSION__}),
+        factorizer(threads),
+        dispatcher(BatcherOptionsFrom(options, budget.limit()), &metrics),
+        service(context) {}
+
+  absl::Status Start();
+  absl::Status StartMetrics();
+  absl::Status StartGrpc();
+  void DescribeContext();
+  void SetServing(bool serving);
+
+  const Options options;
+  const std::int64_t memory_bytes;
+  ByteBudget budget;
+  const int threads;
+  Metrics metrics;
+  CostModel costs;
+  LapackFactorizer factorizer;
+  Dispatcher dispatcher;
+  ServiceContext context;
+  FactorizationService service;
+  std::optional<Lane> lane;
+  std::unique_ptr<prometheus::Exposer> exposer;
+  std::unique_ptr<grpc::Server> grpc_server;
+  std::vector<std::string> addresses;
+  std::string metrics_address;
+  std::optional<bool> drained;
+};
+
+void Server::Parts::DescribeContext() {
+  metrics.SetBudget(budget.limit());
+  context.dispatcher = &dispatcher;
+  context.costs = &costs;
+  context.metrics = &metrics;
+  context.budget = &budget;
+  context.backends.push_back(
+      {.backend = Backend::kCpu,
+       .name = CpuModel(),
+       .library = LapackName(),
+       .threads = threads,
+       .lanes = 1,
+       .path_of = [this](const Spec& spec) { return factorizer.PathOf(spec); }});
+  context.limits.max_message_bytes = options.max_message_bytes;
+  context.limits.max_tensors = options.max_tensors;
+  context.limits.memory_budget_bytes = budget.limit();
+  context.version = FACTORD_VERSION;
+  context.started = absl::Now();
+  context.chunk_bytes = options.chunk_bytes;
+  context.upload_timeout = options.upload_timeout;
+  context.stall_timeout = options.stall_timeout;
+}
+
+absl::Status Server::Parts::Start() {
+  DescribeContext();
+  RETURN_IF_ERROR(StartMetrics());
+  lane.emplace(
+      "cpu", factorizer, [this] { return dispatcher.WaitForBatch(); },
+      [this](Batch& batch, absl::Time, absl::Duration elapsed, const absl::Status& status) {
+        // One bucket, so nearly one size: the first job stands for all.
+        if (status.ok()) costs.Observe(batch.jobs[0]->spec, batch.matrices(), elapsed);
+        if (!status.ok())
+          spdlog::error("batch of {} matrices failed: {}", batch.matrices(), status.ToString());
+        metrics.BatchEnded(batch, elapsed);
+        dispatcher.Finished(static_cast<std::int64_t>(batch.jobs.size()));
+      });
+  RETURN_IF_ERROR(StartGrpc());
+  SetServing(true);
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::StartMetrics() {
+  if (options.metrics_listen.empty()) return absl::OkStatus();
+  try {  // civetweb's way to say that a port is taken
+    exposer = std::make_unique<prometheus::Exposer>(options.metrics_listen);
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(absl::StrCat("metrics_listen: can not listen on ",
+                                               options.metrics_listen, ": ", error.what()));
+  }
+  exposer->RegisterCollectable(metrics.registry());
+  metrics_address = WithPort(options.metrics_listen, exposer->GetListeningPorts().front());
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::StartGrpc() {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  std::vector<int> ports(options.listen.size());
+  for (std::size_t i = 0; i < options.listen.size(); ++i) {
+    builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.SetMaxSendMessageSize(static_cast<int>(options.max_message_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
+                             0);  // a port that is taken is an error, not a coin toss
+  grpc::ResourceQuota quota("factord");
+  quota.Resize(
+      static_cast<std::size_t>(memory_bytes / 4));  // of messages that no handler has seen yet
+  builder.SetResourceQuota(quota);
+  builder.RegisterService(&service);
+  grpc_server = builder.BuildAndStart();
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (grpc_server == nullptr || ports[i] == 0) {
+      return absl::UnavailableError(
+          absl::StrCat("listen: can not listen on ", options.listen[i],
+                       ": is it in use, or not an address of this machine?"));
+    }
+    addresses.push_back(WithPort(options.listen[i], ports[i]));
+  }
+  return absl::OkStatus();
+}
+
+void Server::Parts::SetServing(bool serving) {
+  grpc_server->GetHealthCheckService()->SetServingStatus(serving);
+  grpc_server->GetHealthCheckService()->SetServingStatus(v1::Factorization::service_full_name(),
+                                                         serving);
+  metrics.SetServing(serving);
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
+  RETURN_IF_ERROR(options.Validate());
+  InitializeLapack();
+  std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(options)));
+  RETURN_IF_ERROR(server->parts_->Start());
+  return server;
+}
+
+Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Server::~Server() {
+  if (parts_->grpc_server != nullptr) Drain();
+  parts_->dispatcher.Stop();
+}
+
+bool Server::Drain() {
+  Parts& parts = *parts_;
+  if (parts.drained) return *parts.drained;
+  parts.SetServing(false);
+  absl::SleepFor(parts.options.drain_delay);
+  const absl::Time deadline = absl::Now() + parts.options.grace_period;
+  parts.service.BeginDrain();
+  parts.dispatcher.BeginDrain();
+  parts.drained = parts.dispatcher.WaitUntilIdle(deadline) && parts.context.WaitForCalls(deadline);
+  // What is left has no work: health watchers, idle streams, or had its time.
+  parts.dispatcher.Stop();
+  parts.grpc_server->Shutdown(std::chrono::system_clock::now());
+  return *parts.drained;
+}
+
+const std::vector<std::string>& Server::addresses() const { return parts_->addresses; }
+
+const std::string& Server::metrics_address() const { return parts_->metrics_address; }
+
+}  // namespace factord

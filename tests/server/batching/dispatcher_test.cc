@@ -1,0 +1,313 @@
+// The dispatcher's promises, one at a time. Threads are real; the time is where a test needs to
+// decide it, and no test sleeps.
+#include "server/batching/dispatcher.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/core/errors.h"
+#include "server/metrics/metrics.h"
+#include "tests/server/batching/make_job.h"
+
+namespace factord {
+namespace {
+
+using absl::Milliseconds;
+using testing::ElementsAre;
+
+constexpr absl::Duration kLong = absl::Seconds(30);  // only a failing test waits for it
+
+// How a job ended.
+struct Ending {
+  absl::Notification done;
+  absl::Status status;  // once done
+
+  absl::Status Wait() {
+    if (!done.WaitForNotificationWithTimeout(kLong)) return absl::InternalError("never ended");
+    return status;
+  }
+};
+
+std::vector<std::unique_ptr<Job>> Watched(const JobTraits& traits, Ending& ending) {
+  auto jobs = OneJob(traits);
+  jobs[0]->done = [&ending](Job&, const absl::Status& status) {
+    ending.status = status;
+    ending.done.Notify();
+  };
+  return jobs;
+}
+
+// What a lane does with a batch.
+void RunBatch(Dispatcher& dispatcher, Batch batch) {
+  const auto jobs = static_cast<std::int64_t>(batch.jobs.size());
+  for (auto& job : batch.jobs) Complete(std::move(job), absl::OkStatus());
+  dispatcher.Finished(jobs);
+}
+
+// A clock that tests set.
+struct FakeClock {
+  std::atomic<std::int64_t> ms{0};
+  absl::Time now() const { return kStart + Milliseconds(ms.load()); }
+  std::function<absl::Time()> function() {
+    return [this] { return now(); };
+  }
+};
+
+double ValueOf(const Metrics& metrics, const std::string& name, const std::string& label = "") {
+  for (const auto& family : metrics.registry()->Collect()) {
+    if (family.name != name) continue;
+    for (const auto& metric : family.metric) {
+      if (!label.empty() && metric.label.at(0).value != label) continue;
+      return metric.gauge.value + metric.counter.value;
+    }
+  }
+  ADD_FAILURE() << "no metric " << name;
+  return -1;
+}
+
+TEST(Dispatcher, HandsASubmittedJobToALane) {
+  Dispatcher dispatcher({});
+  Ending ending;
+
+  ASSERT_TRUE(dispatcher.Submit(Watched({.id = 1}, ending)).ok());
+  auto batch = dispatcher.WaitForBatch();
+  ASSERT_TRUE(batch.has_value());
+  EXPECT_THAT(IdsOf(*batch), ElementsAre(1));
+  EXPECT_FALSE(ending.done.HasBeenNotified());
+
+  RunBatch(dispatcher, *std::move(batch));
+  EXPECT_TRUE(ending.Wait().ok());
+}
+
+TEST(Dispatcher, WakesAWaitingLane) {
+  Dispatcher dispatcher({});
+  std::thread lane([&] {
+    while (auto batch = dispatcher.WaitForBatch()) RunBatch(dispatcher, *std::move(batch));
+  });
+  for (int i = 0; i < 1000; ++i) {
+    Ending ending;
+    ASSERT_TRUE(dispatcher.Submit(Watched({}, ending)).ok());
+    ASSERT_TRUE(ending.Wait().ok());
+  }
+
+  dispatcher.Stop();
+  lane.join();
+}
+
+TEST(Dispatcher, WakesALaneForEachBatch) {
+  Dispatcher dispatcher({});
+  constexpr int kLanes = 4;
+  std::atomic<int> holding{0};
+  absl::Notification all_hold;
+  std::vector<std::thread> lanes;
+  for (int i = 0; i < kLanes; ++i) {
+    lanes.emplace_back([&] {
+      auto batch = dispatcher.WaitForBatch();
+      if (++holding == kLanes) all_hold.Notify();
+      all_hold.WaitForNotificationWithTimeout(kLong);
+      if (batch) RunBatch(dispatcher, *std::move(batch));
+    });
+  }
+
+  // One request, a bucket for each lane: each lane gets a batch while the others still hold theirs.
+  std::vector<std::unique_ptr<Job>> jobs;
+  for (int i = 0; i < kLanes; ++i) jobs.push_back(MakeJob({.size = 8 << i}));
+  ASSERT_TRUE(dispatcher.Submit(std::move(jobs)).ok());
+
+  EXPECT_TRUE(all_hold.WaitForNotificationWithTimeout(kLong));
+  for (auto& lane : lanes) lane.join();
+}
+
+TEST(Dispatcher, RefusesAllOrNothingWithoutCallingDone) {
+  Dispatcher dispatcher({.max_queued_jobs = 2});
+  Ending first, second;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+  auto jobs = Watched({}, first);
+  jobs.push_back(std::move(Watched({}, second)[0]));
+
+  const absl::Status status = dispatcher.Submit(std::move(jobs));
+
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_EQ(ReasonOf(status), "QUEUE_FULL");
+  EXPECT_EQ(dispatcher.WaitForBatch()->jobs.size(), 1u);
+  dispatcher.Stop();
+  EXPECT_FALSE(first.done.HasBeenNotified());
+  EXPECT_FALSE(second.done.HasBeenNotified());
+}
+
+TEST(Dispatcher, AcceptsNoJobs) {
+  Dispatcher dispatcher({});
+  dispatcher.BeginDrain();
+  EXPECT_TRUE(dispatcher.Submit({}).ok());
+}
+
+TEST(Dispatcher, EndsExpiredJobsWhileNoLaneIsFree) {
+  Dispatcher dispatcher({});
+  Ending ending;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.deadline = absl::Now() + kLong})).ok());
+  ASSERT_TRUE(
+      dispatcher.Submit(Watched({.deadline = absl::Now() + Milliseconds(100)}, ending)).ok());
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ending.Wait()));
+}
+
+TEST(Dispatcher, EndsCancelledJobsWhileNoLaneIsFree) {
+  Dispatcher dispatcher({});
+  Ending ending;
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  for (int i = 0; i < 3 * Batcher::kSweep; ++i) ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+  ASSERT_TRUE(dispatcher.Submit(Watched({.cancelled = cancelled}, ending)).ok());
+
+  *cancelled = true;
+  dispatcher.NotifyCancelled();
+
+  EXPECT_TRUE(absl::IsCancelled(ending.Wait()));
+}
+
+TEST(Dispatcher, ALaneNeverSeesACancelledJobAndItStillEnds) {
+  Dispatcher dispatcher({});
+  Ending ending;
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  ASSERT_TRUE(dispatcher.Submit(Watched({.id = 1, .cancelled = cancelled}, ending)).ok());
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 2})).ok());
+  *cancelled = true;
+
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch()), ElementsAre(2));
+  EXPECT_TRUE(absl::IsCancelled(ending.Wait()));
+}
+
+TEST(Dispatcher, FollowsItsClock) {
+  FakeClock clock;
+  Dispatcher dispatcher({}, nullptr, clock.function());
+  Ending ending;
+  ASSERT_TRUE(dispatcher.Submit(Watched({.deadline = clock.now() + absl::Hours(1)}, ending)).ok());
+  EXPECT_FALSE(ending.done.HasBeenNotified());
+
+  clock.ms = 3'600'000;
+  dispatcher.NotifyCancelled();
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ending.Wait()));
+}
+
+TEST(Dispatcher, ALoneJobLeavesAfterTheDelay) {
+  Dispatcher dispatcher({.max_delay = Milliseconds(2)});
+  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+
+  const auto batch = dispatcher.WaitForBatch();
+
+  EXPECT_EQ(batch->reason, CloseReason::kDelay);
+  EXPECT_GE(batch->jobs[0]->times.queue, Milliseconds(2));
+}
+
+TEST(Dispatcher, DrainingRefusesNewWorkAndFinishesTheOld) {
+  Dispatcher dispatcher({.max_delay = absl::Hours(1)});
+  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+
+  dispatcher.BeginDrain();
+
+  const absl::Status refused = dispatcher.Submit(OneJob({}));
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_EQ(ReasonOf(refused), "DRAINING");
+  EXPECT_TRUE(RetryDelayOf(refused).has_value());
+  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
+  auto batch = dispatcher.WaitForBatch();
+  EXPECT_EQ(batch->reason, CloseReason::kDrain);
+  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
+  RunBatch(dispatcher, *std::move(batch));
+  EXPECT_TRUE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
+}
+
+TEST(Dispatcher, IsNotIdleUntilDoneHasReturned) {
+  Dispatcher dispatcher({});
+  absl::Notification called, go_on;
+  auto jobs = OneJob({.deadline = absl::Now() + Milliseconds(20)});
+  jobs[0]->done = [&](Job&, const absl::Status&) {
+    called.Notify();
+    go_on.WaitForNotification();
+  };
+  ASSERT_TRUE(dispatcher.Submit(std::move(jobs)).ok());
+  ASSERT_TRUE(called.WaitForNotificationWithTimeout(kLong));
+
+  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
+  go_on.Notify();
+  EXPECT_TRUE(dispatcher.WaitUntilIdle(absl::Now() + kLong));
+}
+
+TEST(Dispatcher, StopEndsWhatIsQueuedAndReleasesLanes) {
+  Dispatcher dispatcher({});
+  Ending ending;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+  const auto running = dispatcher.WaitForBatch();
+  ASSERT_TRUE(dispatcher.Submit(Watched({}, ending)).ok());
+
+  dispatcher.Stop();
+  dispatcher.Stop();
+
+  EXPECT_TRUE(ending.done.HasBeenNotified());
+  EXPECT_TRUE(absl::IsUnavailable(ending.Wait()));
+  EXPECT_FALSE(dispatcher.WaitForBatch().has_value());
+  EXPECT_EQ(ReasonOf(dispatcher.Submit(OneJob({}))), "DRAINING");
+}
+
+TEST(Dispatcher, StopReleasesAWaitingLane) {
+  Dispatcher dispatcher({});
+  std::thread lane([&] { EXPECT_FALSE(dispatcher.WaitForBatch().has_value()); });
+
+  dispatcher.Stop();
+
+  lane.join();
+}
+
+TEST(Dispatcher, DoneMayCallBack) {
+  Dispatcher dispatcher({});
+  Ending second;
+  auto jobs = OneJob({.deadline = absl::Now() + Milliseconds(20)});
+  jobs[0]->done = [&](Job&, const absl::Status&) {
+    dispatcher.NotifyCancelled();
+    EXPECT_TRUE(
+        dispatcher.Submit(Watched({.deadline = absl::Now() + Milliseconds(20)}, second)).ok());
+  };
+  ASSERT_TRUE(dispatcher.Submit(std::move(jobs)).ok());
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(second.Wait()));
+}
+
+TEST(Dispatcher, CountsWhatHappens) {
+  Metrics metrics({});
+  Dispatcher dispatcher({.max_queued_jobs = 2}, &metrics);
+  const JobTraits hopeless = {
+      .predicted = kLong, .measured = true, .deadline = absl::Now() + Milliseconds(500)};
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  Ending ending;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+  ASSERT_TRUE(dispatcher.Submit(Watched({.cancelled = cancelled}, ending)).ok());
+  EXPECT_EQ(ValueOf(metrics, "factord_queue_jobs"), 2);
+  EXPECT_EQ(ValueOf(metrics, "factord_queue_bytes"), 2.0 * MakeJob({})->bytes());
+
+  EXPECT_FALSE(dispatcher.Submit(OneJob({})).ok());
+  EXPECT_FALSE(dispatcher.Submit(OneJob({.deadline = absl::Now()})).ok());
+  EXPECT_FALSE(dispatcher.Submit(OneJob(hopeless)).ok());
+  *cancelled = true;
+  dispatcher.NotifyCancelled();
+  EXPECT_TRUE(absl::IsCancelled(ending.Wait()));
+  auto batch = dispatcher.WaitForBatch();
+  EXPECT_EQ(ValueOf(metrics, "factord_running_jobs"), 1);
+  RunBatch(dispatcher, *std::move(batch));
+  dispatcher.BeginDrain();
+  EXPECT_FALSE(dispatcher.Submit(OneJob({})).ok());
+
+  EXPECT_EQ(ValueOf(metrics, "factord_queue_jobs"), 0);
+  EXPECT_EQ(ValueOf(metrics, "factord_running_jobs"), 0);
+  for (const char* reason : {"queue_full", "expired", "hopeless", "cancelled", "draining"}) {
+    EXPECT_EQ(ValueOf(metrics, "factord_rejected_total", reason), 1) << reason;
+  }
+}
+
+}  // namespace
+}  // namespace factord

@@ -1,0 +1,75 @@
+#include "server/engine/lane.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/time/clock.h"
+
+namespace factord {
+namespace {
+
+class FakeFactorizer : public Factorizer {
+ public:
+  explicit FakeFactorizer(absl::Status status) : status_(std::move(status)) {}
+  absl::Status Run(Batch&) override { return status_; }
+  std::string_view PathOf(const Spec&) const override { return "fake"; }
+
+ private:
+  const absl::Status status_;
+};
+
+struct Ended {
+  std::int64_t batch_matrices;
+  StageTimes times;
+  absl::Status status;
+};
+
+// Runs one batch of two jobs, of 3 and 4 matrices, on a lane; returns how they ended.
+std::vector<Ended> RunTwoJobs(const absl::Status& status, Lane::Finished finished) {
+  std::vector<Ended> ended;
+  Batch batch;
+  for (std::int64_t count : {3, 4}) {
+    auto job = std::make_unique<Job>();
+    job->count = count;
+    job->queued = absl::Now() - absl::Seconds(1);
+    job->done = [&ended](Job& done, const absl::Status& s) { ended.push_back({done.batch_matrices, done.times, s}); };
+    batch.jobs.push_back(std::move(job));
+  }
+  std::optional<Batch> next = std::move(batch);
+  FakeFactorizer factorizer(status);
+  {
+    Lane lane("test lane of a long name", factorizer, [&next] { return std::exchange(next, std::nullopt); }, std::move(finished));
+  }
+  return ended;
+}
+
+TEST(Lane, CompletesEveryJobWithItsTimes) {
+  int batches = 0;
+  const auto ended = RunTwoJobs(absl::OkStatus(), [&](Batch& batch, absl::Time started, absl::Duration elapsed, const absl::Status& s) {
+    ++batches;
+    EXPECT_EQ(batch.jobs.size(), 2u);
+    EXPECT_LE(started, absl::Now());
+    EXPECT_GE(elapsed, absl::ZeroDuration());
+    EXPECT_TRUE(s.ok());
+  });
+  EXPECT_EQ(batches, 1);
+  ASSERT_EQ(ended.size(), 2u);
+  for (const Ended& job : ended) {
+    EXPECT_TRUE(job.status.ok());
+    EXPECT_EQ(job.batch_matrices, 7);
+    EXPECT_GE(job.times.queue, absl::Seconds(1));
+  }
+}
+
+TEST(Lane, EngineErrorEndsEveryJobOfTheBatch) {
+  const auto ended = RunTwoJobs(absl::UnavailableError("device lost"), nullptr);
+  ASSERT_EQ(ended.size(), 2u);
+  for (const Ended& job : ended) EXPECT_EQ(job.status.code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(Lane, StopsWhenThereIsNothing) { FakeFactorizer factorizer(absl::OkStatus()); Lane lane("idle", factorizer, [] { return std::nullopt; }, nullptr); }
+
+}  // namespace
+}  // namespace factord

@@ -1,0 +1,33 @@
+#include "server/options.h"
+
+#include "gtest/gtest.h"
+#include "server/core/errors.h"
+
+namespace factord {
+namespace {
+
+TEST(Options, DefaultsAreValid_AndLoopbackOnly) {
+  const Options options;
+  EXPECT_TRUE(options.Validate().ok());
+  EXPECT_EQ(options.listen, std::vector<std::string>{"127.0.0.1:50051"});
+  EXPECT_EQ(options.metrics_listen, "127.0.0.1:9464");
+}
+
+TEST(Options, Validate_NamesTheField) {
+  const auto field_of = [](auto change) {
+    Options options;
+    change(options);
+    return FieldOf(options.Validate()).value_or("none");
+  };
+  EXPECT_EQ(field_of([](Options& o) { o.listen = {}; }), "listen");
+  EXPECT_EQ(field_of([](Options& o) { o.listen = {"localhost"}; }), "listen");
+  EXPECT_EQ(field_of([](Options& o) { o.cpu_threads = -1; }), "cpu_threads");
+  EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = 0; }), "max_message_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.max_queued_jobs = 0; }), "max_queued_jobs");
+  EXPECT_EQ(field_of([](Options& o) { o.chunk_bytes = 0; }), "chunk_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.grace_period = absl::Seconds(-1); }), "grace_period");
+  EXPECT_EQ(field_of([](Options& o) { o.listen = {"unix:/run/factord.sock"}; }), "none");
+}
+
+}  // namespace
+}  // namespace factord
