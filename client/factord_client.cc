@@ -89,33 +89,63 @@ double QrBytes(const TensorView& a, const v1::QrOptions& qr) {
   return bytes;
 }
 
-// Takes results out of replies, and remembers the first that is malformed.
+// The type of norms of `dtype`.
+v1::DType RealType(v1::DType dtype) {
+  if (dtype == v1::DTYPE_C64) return v1::DTYPE_F32;
+  return dtype == v1::DTYPE_C128 ? v1::DTYPE_F64 : dtype;
+}
+
+// Takes results out of a reply, and remembers the first that is not what the request makes it:
+// callers index by the dims that they know.
 class Outputs {
  public:
-  Matrices Take(v1::Tensor* tensor) {
-    absl::StatusOr<Matrices> matrices = TakeMatrices(tensor);
-    if (matrices.ok()) return *std::move(matrices);
-    status_.Update(matrices.status());
-    return {};
+  // Matrices with the batch dims and layout of `like`.
+  Matrices Take(absl::string_view name, const TensorView& like, std::vector<int64_t> last_dims,
+                v1::Tensor* tensor) {
+    Matrices matrices = TakeShaped(name, like, std::move(last_dims), like.dtype, tensor);
+    const bool is_column_major = like.layout == v1::LAYOUT_COLUMN_MAJOR;
+    if (is_column_major != (matrices.layout == v1::LAYOUT_COLUMN_MAJOR)) {
+      status_.Update(absl::InternalError(
+          absl::StrCat("the server's reply: ", name, " has not the layout of the request")));
+    }
+    return matrices;
   }
 
-  // Tensors whose last dim is a vector have one order only, whatever layout their matrices have.
-  Matrices TakeVectors(v1::Tensor* tensor) {
-    Matrices vectors = Take(tensor);
+  // Vectors have one order only, whatever layout their matrices have.
+  Matrices TakeVectors(absl::string_view name, const TensorView& like, int64_t last_dim,
+                       v1::DType dtype, v1::Tensor* tensor) {
+    Matrices vectors = TakeShaped(name, like, {last_dim}, dtype, tensor);
     vectors.layout = v1::LAYOUT_ROW_MAJOR;
     return vectors;
   }
 
-  // For each item of the request one item of the reply.
-  void ExpectCount(size_t expected, size_t count) {
-    if (count == expected) return;
+  // For each item of the request one of the reply.
+  bool ExpectCount(absl::string_view name, int64_t expected, int64_t count) {
+    if (count == expected) return true;
     status_.Update(absl::InternalError(
-        absl::StrCat("the server's reply: ", count, " results for ", expected, " inputs")));
+        absl::StrCat("the server's reply: ", count, " ", name, ", expected ", expected)));
+    return false;
   }
 
   const absl::Status& status() const { return status_; }
 
  private:
+  Matrices TakeShaped(absl::string_view name, const TensorView& like,
+                      std::vector<int64_t> last_dims, v1::DType dtype, v1::Tensor* tensor) {
+    std::vector<int64_t> dims(like.dims.begin(), like.dims.end() - 2);
+    dims.insert(dims.end(), last_dims.begin(), last_dims.end());
+    absl::StatusOr<Matrices> matrices = TakeMatrices(tensor);
+    if (matrices.ok() && matrices->dims == dims && matrices->dtype == dtype) {
+      return *std::move(matrices);
+    }
+    status_.Update(matrices.ok() ? absl::InternalError(absl::StrCat(
+                                       "the server's reply: ", name, " is ",
+                                       DimsName(matrices->dims), " ", DTypeName(matrices->dtype),
+                                       ", expected ", DimsName(dims), " ", DTypeName(dtype)))
+                                 : matrices.status());
+    return {dtype, std::move(dims), like.layout, ""};
+  }
+
   absl::Status status_;
 };
 
@@ -168,13 +198,21 @@ absl::StatusOr<FactorizeResult> Client::Factorize(absl::Span<const TensorView> a
   if (!response.ok()) return response.status();
   FactorizeResult result;
   Outputs outputs;
-  outputs.ExpectCount(a.size(), response->qr_size());
-  for (v1::QrFactors& factors : *response->mutable_qr()) {
+  if (!outputs.ExpectCount("results", a.size(), response->qr_size())) return outputs.status();
+  for (size_t i = 0; i < a.size(); ++i) {
+    const auto [batch_count, m, n] = ShapeOf(a[i].dims);
+    const int64_t k = std::min(m, n);
+    v1::QrFactors& factors = *response->mutable_qr(static_cast<int>(i));
     QrResult& out = result.qr.emplace_back();
-    if (factors.has_q()) out.q = outputs.Take(factors.mutable_q());
-    if (factors.has_r()) out.r = outputs.Take(factors.mutable_r());
-    if (factors.has_reflectors()) out.reflectors = outputs.Take(factors.mutable_reflectors());
-    if (factors.has_tau()) out.tau = outputs.TakeVectors(factors.mutable_tau());
+    if (qr.q() != v1::Q_MODE_UNSPECIFIED) {
+      const int64_t columns = qr.q() == v1::Q_MODE_COMPLETE ? m : k;
+      out.q = outputs.Take("q", a[i], {m, columns}, factors.mutable_q());
+    }
+    if (qr.r()) out.r = outputs.Take("r", a[i], {k, n}, factors.mutable_r());
+    if (qr.reflectors()) {
+      out.reflectors = outputs.Take("reflectors", a[i], {m, n}, factors.mutable_reflectors());
+      out.tau = outputs.TakeVectors("tau", a[i], k, a[i].dtype, factors.mutable_tau());
+    }
     out.statuses = Statuses(factors.statuses());
   }
   if (!outputs.status().ok()) return outputs.status();
@@ -199,9 +237,16 @@ absl::StatusOr<FormQResult> Client::FormQ(absl::Span<const ReflectorsView> facto
   if (!response.ok()) return response.status();
   FormQResult result;
   Outputs outputs;
-  outputs.ExpectCount(factors.size(), response->formed_size());
-  for (v1::FormedQ& formed : *response->mutable_formed()) {
-    result.q.push_back({outputs.Take(formed.mutable_q()), Statuses(formed.statuses())});
+  if (!outputs.ExpectCount("results", factors.size(), response->formed_size())) {
+    return outputs.status();
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const TensorView& reflectors = factors[i].reflectors;
+    const auto [batch_count, m, n] = ShapeOf(reflectors.dims);
+    const int64_t columns = q == v1::Q_MODE_COMPLETE ? m : std::min(m, n);
+    v1::FormedQ& formed = *response->mutable_formed(static_cast<int>(i));
+    result.q.push_back({outputs.Take("q", reflectors, {m, columns}, formed.mutable_q()),
+                        Statuses(formed.statuses())});
   }
   if (!outputs.status().ok()) return outputs.status();
   result.report = std::move(*response->mutable_report());
@@ -228,9 +273,15 @@ absl::StatusOr<ApplyQResult> Client::ApplyQ(absl::Span<const ApplicationView> ap
   if (!response.ok()) return response.status();
   ApplyQResult result;
   Outputs outputs;
-  outputs.ExpectCount(applications.size(), response->applied_size());
-  for (v1::AppliedQ& applied : *response->mutable_applied()) {
-    result.c.push_back({outputs.Take(applied.mutable_c()), Statuses(applied.statuses())});
+  if (!outputs.ExpectCount("results", applications.size(), response->applied_size())) {
+    return outputs.status();
+  }
+  for (size_t i = 0; i < applications.size(); ++i) {
+    const TensorView& c = applications[i].c;
+    const auto [batch_count, rows, columns] = ShapeOf(c.dims);
+    v1::AppliedQ& applied = *response->mutable_applied(static_cast<int>(i));
+    result.c.push_back(
+        {outputs.Take("c", c, {rows, columns}, applied.mutable_c()), Statuses(applied.statuses())});
   }
   if (!outputs.status().ok()) return outputs.status();
   result.report = std::move(*response->mutable_report());
@@ -259,11 +310,19 @@ absl::StatusOr<SolveResult> Client::Solve(absl::Span<const LeastSquaresView> pro
   if (!response.ok()) return response.status();
   SolveResult result;
   Outputs outputs;
-  outputs.ExpectCount(problems.size(), response->solutions_size());
-  for (v1::LeastSquaresSolution& solution : *response->mutable_solutions()) {
+  if (!outputs.ExpectCount("results", problems.size(), response->solutions_size())) {
+    return outputs.status();
+  }
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const auto [batch_count, m, n] = ShapeOf(problems[i].a.dims);
+    const TensorView& b = problems[i].b;
+    const int64_t nrhs = b.dims.back();
+    v1::LeastSquaresSolution& solution = *response->mutable_solutions(static_cast<int>(i));
     LeastSquaresResult& out = result.solutions.emplace_back();
-    out.x = outputs.Take(solution.mutable_x());
-    out.residual_norm = outputs.TakeVectors(solution.mutable_residual_norm());
+    out.x = outputs.Take("x", b, {n, nrhs}, solution.mutable_x());
+    out.residual_norm = outputs.TakeVectors("residual_norm", b, nrhs, RealType(b.dtype),
+                                            solution.mutable_residual_norm());
+    outputs.ExpectCount("ranks", batch_count, solution.rank_size());
     out.rank.assign(solution.rank().begin(), solution.rank().end());
     out.statuses = Statuses(solution.statuses());
   }

@@ -135,8 +135,8 @@ struct SolveResult {
 // Ownership: inputs are views, read only during the call; results own their memory.
 // Errors: what the server answered, with its code, message and details (see grpc_status.h);
 // UNAVAILABLE only after the retries. INVALID_ARGUMENT without a call where the bytes of an input
-// are not what its dims and type say. INTERNAL where a reply contradicts itself. A matrix that can
-// not be factorized is not an error: it is listed in `statuses`.
+// are not what its dims and type say. INTERNAL where a reply contradicts itself or the request. A
+// matrix that can not be factorized is not an error: it is listed in `statuses`.
 class Client {
  public:
   // Does not connect: the first call does. INVALID_ARGUMENT names an option that is out of range.

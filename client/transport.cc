@@ -1,5 +1,6 @@
 #include "client/transport.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
@@ -18,7 +19,18 @@ namespace {
 // What a request and a reply hold besides their tensors' data, generously.
 constexpr double kMessageOverheadBytes = 1 << 20;
 
+// When its last object goes, gRPC shuts its threads down, and may wait ten seconds for one that
+// polls. A process that has used gRPC once may use it again: it is kept until the process ends.
+void KeepGrpcRunning() {
+  static const bool is_running = [] {
+    grpc_init();
+    return true;
+  }();
+  static_cast<void>(is_running);
+}
+
 std::shared_ptr<grpc::Channel> CreateChannel(const ClientOptions& options) {
+  KeepGrpcRunning();
   grpc::ChannelArguments arguments;
   const int message_bytes = static_cast<int>(
       std::min<int64_t>(options.max_message_bytes, std::numeric_limits<int>::max()));
@@ -70,6 +82,10 @@ absl::Status Transport::Retry(const CallOptions& call,
                               absl::FunctionRef<absl::Status(grpc::ClientContext*)> attempt) {
   const absl::Time deadline = options_.environment.now() + call.timeout.value_or(options_.timeout);
   return RunWithRetries(options_.retry, deadline, options_.environment, [&] {
+    // gRPC would start a call that is already late, and now and then finish it.
+    if (options_.environment.now() >= deadline) {
+      return absl::DeadlineExceededError("the deadline passed before the call");
+    }
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
     if (!options_.client_name.empty()) context.AddMetadata("factord-client", options_.client_name);

@@ -1,17 +1,20 @@
 // factord: flags to Options, a Server, and signals.
 #include <malloc.h>
+#include <semaphore.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
 #include "absl/flags/usage_config.h"
+#include "grpc/grpc.h"
 #include "server/options.h"
 #include "server/server.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -92,21 +95,31 @@ factord::Options OptionsFromFlags() {
   return options;
 }
 
-// Blocked here, before any thread starts, so that every thread inherits it and only WaitForSignal
-// gets them.
-sigset_t BlockSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  return signals;
+// The first signal asks for a drain, the second one ends the process. A handler, not a blocked
+// signal that one thread waits for: OpenBLAS starts threads before main, and those would get it.
+sem_t signalled;
+
+void OnSignal(int) {
+  static std::atomic<int> signals{0};
+  if (signals.fetch_add(1) > 0) {
+    constexpr char kMessage[] = "factord: second signal: leaving at once\n";
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
+    std::_Exit(1);
+  }
+  sem_post(&signalled);
 }
 
-int WaitForSignal(const sigset_t& signals) {
-  int signal = 0;
-  sigwait(&signals, &signal);
-  return signal;
+void HandleSignals() {
+  sem_init(&signalled, 0, 0);
+  struct sigaction action = {};
+  action.sa_handler = OnSignal;
+  action.sa_flags = SA_RESTART;
+  for (int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
+}
+
+void WaitForSignal() {
+  while (sem_wait(&signalled) != 0) {  // interrupted
+  }
 }
 
 }  // namespace
@@ -126,7 +139,9 @@ int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("factord"));
   spdlog::set_level(spdlog::level::from_str(absl::GetFlag(FLAGS_log_level)));
 
-  const sigset_t signals = BlockSignals();
+  HandleSignals();
+  grpc_init();  // never shut down: that can wait 10 s for one of gRPC's own pollers, and the
+                // process ends anyway
   const auto server = factord::Server::Create(OptionsFromFlags());
   if (!server.ok()) {
     std::fprintf(stderr, "factord: %s\n", std::string(server.status().message()).c_str());
@@ -139,12 +154,8 @@ int main(int argc, char** argv) {
   }
   std::fflush(stdout);
 
-  spdlog::info("signal {}: draining", WaitForSignal(signals));
-  std::thread([&signals] {
-    WaitForSignal(signals);
-    spdlog::warn("second signal: leaving at once");
-    std::_Exit(1);
-  }).detach();
+  WaitForSignal();
+  spdlog::info("asked to stop: draining");
   const bool all_finished = (*server)->Drain();
   spdlog::info(all_finished ? "drained" : "the grace period passed with work unfinished");
   std::fflush(stdout);

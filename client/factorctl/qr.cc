@@ -71,9 +71,6 @@ absl::Status WriteOutputs(const Arguments& arguments, const QrResult& result) {
   };
   for (const auto& output : outputs) {
     if (output.path.empty()) continue;
-    if (!output.matrices.has_value()) {
-      return absl::InternalError(absl::StrCat("the server sent nothing for ", output.path));
-    }
     const absl::Status status = WriteMatrixFile(output.path, *output.matrices);
     if (!status.ok()) return status;
   }

@@ -119,21 +119,6 @@ void PrintJson(const Arguments& arguments, const ProblemInput& input, const Solv
   out << json.Take();
 }
 
-// The dims that the printers index by.
-absl::Status CheckSolution(const LeastSquaresResult& solution) {
-  const std::vector<int64_t>& dims = solution.x.dims;
-  if (dims.size() < 2) return absl::InternalError("the server's reply: x has fewer than two dims");
-  const BatchShape shape = ShapeOf(dims);
-  const int64_t norm_bytes = shape.batch_count * shape.n * DTypeBytes(solution.residual_norm.dtype);
-  if (static_cast<int64_t>(solution.rank.size()) != shape.batch_count ||
-      static_cast<int64_t>(solution.residual_norm.data.size()) != norm_bytes) {
-    return absl::InternalError(absl::StrCat("the server's reply: ", solution.rank.size(),
-                                            " ranks and ", solution.residual_norm.data.size(),
-                                            " bytes of residual norms for x ", DimsName(dims)));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status WriteX(const std::string& path, const Matrices& x, bool b_is_vector) {
   if (path.empty()) return absl::OkStatus();
   if (!b_is_vector) return WriteMatrixFile(path, x);
@@ -193,8 +178,6 @@ absl::Status RunSolve(const std::vector<std::string>& words, Terminal* terminal)
   }
   const absl::Duration latency = absl::Now() - start;
   if (!result.ok()) return result.status();
-  status = CheckSolution(result->solutions[0]);
-  if (!status.ok()) return status;
   status = WriteX(arguments.out, result->solutions[0].x, input->b_is_vector);
   if (!status.ok()) return status;
 

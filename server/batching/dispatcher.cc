@@ -81,6 +81,7 @@ void Dispatcher::Finished(std::int64_t jobs) {
   absl::MutexLock lock(&mutex_);
   running_jobs_ -= jobs;
   Changed();
+  if (IsIdle()) idle_.SignalAll();
 }
 
 void Dispatcher::NotifyCancelled() {
@@ -106,7 +107,10 @@ bool Dispatcher::IsIdle() const {
 
 bool Dispatcher::WaitUntilIdle(absl::Time deadline) {
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithDeadline(absl::Condition(this, &Dispatcher::IsIdle), deadline);
+  while (!IsIdle()) {
+    if (idle_.WaitWithDeadline(&mutex_, deadline)) return IsIdle();
+  }
+  return true;
 }
 
 void Dispatcher::Stop() {
@@ -129,6 +133,7 @@ void Dispatcher::CompleteDropped(std::vector<Dropped> dropped) {
   for (auto& [job, why] : dropped) Complete(std::move(job), Count(std::move(why)));
   absl::MutexLock lock(&mutex_);
   completing_jobs_ -= static_cast<std::int64_t>(dropped.size());
+  if (IsIdle()) idle_.SignalAll();
 }
 
 // A step of the sweep for cancelled jobs; false if none is due.

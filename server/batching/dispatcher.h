@@ -85,9 +85,9 @@ class Dispatcher {
   const std::function<absl::Time()> clock_;
 
   absl::Mutex mutex_;
-  absl::CondVar lane_wake_;  // something may be ready, or stopped
-  absl::CondVar
-      reaper_wake_;  // something has died, an event before alarm_, a sweep is due, or stopped
+  absl::CondVar lane_wake_;    // something may be ready, or stopped
+  absl::CondVar reaper_wake_;  // dead jobs, an event before alarm_, a sweep is due, or stopped
+  absl::CondVar idle_;         // IsIdle()
   Batcher batcher_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

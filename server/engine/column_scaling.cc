@@ -1,9 +1,12 @@
 #include "server/engine/column_scaling.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 namespace factord {
 namespace {
@@ -51,6 +54,13 @@ std::int32_t ExponentOf(Int<R> bits) {
   return Bits<R>::kMinExponent + std::bit_width(static_cast<Unsigned>(bits)) - 1;
 }
 
+template <class R>
+R PowerOfTwo(std::int32_t e) {
+  const Int<R> biased = e + Bits<R>::kBias;
+  if (biased > 0) return std::bit_cast<R>(biased << Bits<R>::kFraction);
+  return std::bit_cast<R>(Int<R>(1) << (e - Bits<R>::kMinExponent));  // subnormal
+}
+
 // 2^-e as one factor, or as two where it exceeds the largest power of two (then both products are exact).
 template <class R>
 struct Factors {
@@ -63,24 +73,55 @@ Factors<R> InversePower(std::int32_t e) {
   return {PowerOfTwo<R>(Bits<R>::kBias), PowerOfTwo<R>(-e - Bits<R>::kBias)};
 }
 
-// The largest magnitude in each of the n <= kWidth columns of src.
+// At most this many columns at a time, so that what is known of each stays in the L1 cache.
 constexpr std::int64_t kWidth = 256;
+
+// The largest magnitude among n components.
+template <class R>
+Int<R> Largest(const R* x, std::int64_t n) {
+  // Several running maxima: one alone would wait for itself.
+  constexpr std::int64_t kLanes = 8;
+  Int<R> lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = std::max(lanes[l], MagnitudeBits(x[i + l]));
+  }
+  for (; i < n; ++i) lanes[0] = std::max(lanes[0], MagnitudeBits(x[i]));
+  return *std::max_element(lanes, lanes + kLanes);
+}
+
+// The largest magnitude in each of src's n <= kWidth columns.
 template <class T>
 void ColumnMaxima(Strided<const T> src, Int<Real<T>>* maxima) {
+  using R = Real<T>;
+  constexpr std::int64_t kParts = kIsComplex<T> ? 2 : 1;
+  const auto* data = reinterpret_cast<const R*>(src.data);
   if (src.by_columns()) {
     for (std::int64_t j = 0; j < src.n; ++j) {
-      const T* column = src.data + j * src.col_stride;
-      Int<Real<T>> largest = 0;
-      for (std::int64_t i = 0; i < src.m; ++i) largest = std::max(largest, MagnitudeBits(column[i]));
-      maxima[j] = largest;
+      maxima[j] = Largest(data + j * src.col_stride * kParts, src.m * kParts);
     }
     return;
   }
-  std::fill(maxima, maxima + src.n, 0);
+  std::array<Int<R>, kWidth * kParts> parts;  // of the real and the imaginary parts
+  std::fill_n(parts.begin(), src.n * kParts, 0);
   for (std::int64_t i = 0; i < src.m; ++i) {
-    const T* row = src.data + i * src.row_stride;
-    for (std::int64_t j = 0; j < src.n; ++j) maxima[j] = std::max(maxima[j], MagnitudeBits(row[j]));
+    const R* row = data + i * src.row_stride * kParts;
+    Int<R>* const best = parts.data();
+    for (std::int64_t j = 0; j < src.n * kParts; ++j) best[j] = std::max(best[j], MagnitudeBits(row[j]));
   }
+  for (std::int64_t j = 0; j < src.n; ++j) {
+    const Int<R>* part = parts.data() + j * kParts;
+    maxima[j] = *std::max_element(part, part + kParts);
+  }
+}
+
+// The parts of n elements, times s. Columns are scaled in place, where they are contiguous, not on the way of a
+// transposing copy: only so does the loop fill its vectors for complex types too.
+template <class T>
+void MultiplyColumn(T* x, std::int64_t n, Real<T> s) {
+  auto* parts = reinterpret_cast<Real<T>*>(x);
+  const std::int64_t count = n * (kIsComplex<T> ? 2 : 1);
+  for (std::int64_t i = 0; i < count; ++i) parts[i] *= s;
 }
 
 // At most kWidth columns.
@@ -88,41 +129,22 @@ template <bool kConjugate, class T>
 bool LoadStrip(Strided<const T> src, MatrixView<T> dst, std::int32_t* e) {
   using R = Real<T>;
   std::array<Int<R>, kWidth> maxima;
-  std::array<R, kWidth> scale;
   ColumnMaxima(src, maxima.data());
-  bool finite = true;
-  bool tiny = false;
-  for (std::int64_t j = 0; j < src.n; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    finite &= maxima[at] < kInfinityBits<R>;
-    e[j] = ExponentOf<R>(maxima[at]);
-    const Factors<R> factors = InversePower<R>(finite ? e[j] : 0);
-    scale[at] = factors.first;
-    tiny |= factors.second != R(1);
-  }
-  if (!finite) return false;
+  const Int<R>* end = maxima.data() + src.n;
+  if (std::any_of(std::as_const(maxima).data(), end, [](Int<R> bits) { return bits >= kInfinityBits<R>; })) return false;
   ForEntries(src.m, src.n, src.by_columns(), [&](std::int64_t i, std::int64_t j) {
-    const T x = kConjugate ? Conj(src(i, j)) : src(i, j);
-    dst(i, j) = x * scale[static_cast<std::size_t>(j)];
+    dst(i, j) = kConjugate ? Conj(src(i, j)) : src(i, j);
   });
-  if (tiny) {
-    for (std::int64_t j = 0; j < src.n; ++j) {
-      const R second = InversePower<R>(e[j]).second;
-      for (std::int64_t i = 0; i < src.m; ++i) dst(i, j) *= second;
-    }
+  for (std::int64_t j = 0; j < src.n; ++j) {
+    e[j] = ExponentOf<R>(maxima[static_cast<std::size_t>(j)]);
+    const Factors<R> factors = InversePower<R>(e[j]);
+    MultiplyColumn(dst.col(j), src.m, factors.first);
+    if (factors.second != R(1)) MultiplyColumn(dst.col(j), src.m, factors.second);
   }
   return true;
 }
 
 }  // namespace
-
-template <class T>
-Real<T> PowerOfTwo(std::int32_t e) {
-  using R = Real<T>;
-  const Int<R> biased = e + Bits<R>::kBias;
-  if (biased > 0) return std::bit_cast<R>(biased << Bits<R>::kFraction);
-  return std::bit_cast<R>(Int<R>(1) << (e - Bits<R>::kMinExponent));
-}
 
 template <class T>
 bool LoadScaled(Strided<const T> src, bool conjugate, MatrixView<T> dst, std::int32_t* e) {
@@ -144,36 +166,28 @@ void LoadPlain(Strided<const T> src, MatrixView<T> dst) {
 
 template <class T>
 bool IsFinite(const T* x, std::int64_t n) {
-  Int<Real<T>> largest = 0;
-  for (std::int64_t i = 0; i < n; ++i) largest = std::max(largest, MagnitudeBits(x[i]));
-  return largest < kInfinityBits<Real<T>>;
+  using R = Real<T>;
+  return Largest(reinterpret_cast<const R*>(x), n * (kIsComplex<T> ? 2 : 1)) < kInfinityBits<R>;
 }
 
 template <class T>
-bool StoreScaled(MatrixView<const T> src, const std::int32_t* e, bool conjugate, Strided<T> dst) {
-  using R = Real<T>;
-  bool finite = true;
-  std::array<R, kWidth> scale;
-  for (std::int64_t j0 = 0; j0 < src.n; j0 += kWidth) {
-    const std::int64_t cols = std::min(kWidth, src.n - j0);
-    for (std::int64_t j = 0; j < cols; ++j) scale[static_cast<std::size_t>(j)] = PowerOfTwo<T>(e[j0 + j]);
-    const auto from = src.columns(j0, cols);
-    const auto to = dst.columns(j0, cols);
-    ForEntries(src.m, cols, dst.by_columns(), [&](std::int64_t i, std::int64_t j) {
-      const T x = from(i, j) * scale[static_cast<std::size_t>(j)];
-      finite &= MagnitudeBits(x) < kInfinityBits<R>;
-      to(i, j) = conjugate ? Conj(x) : x;
-    });
-  }
-  return finite;
+void StorePlain(MatrixView<const T> src, Strided<T> dst) {
+  ForEntries(dst.m, dst.n, dst.by_columns(),
+             [&](std::int64_t i, std::int64_t j) { dst(i, j) = src(i, j); });
 }
 
-#define FACTORD_INSTANTIATE(T)                                                        \
-  template bool LoadScaled(Strided<const T>, bool, MatrixView<T>, std::int32_t*);     \
-  template void LoadPlain(Strided<const T>, MatrixView<T>);                           \
-  template bool IsFinite(const T*, std::int64_t);                                     \
-  template Real<T> PowerOfTwo<T>(std::int32_t);                                       \
-  template bool StoreScaled(MatrixView<const T>, const std::int32_t*, bool, Strided<T>);
+template <class T>
+bool ScaleColumn(T* x, std::int64_t n, std::int32_t e) {
+  MultiplyColumn(x, n, PowerOfTwo<Real<T>>(e));
+  return IsFinite(x, n);
+}
+
+#define FACTORD_INSTANTIATE(T)                                                    \
+  template bool LoadScaled(Strided<const T>, bool, MatrixView<T>, std::int32_t*); \
+  template void LoadPlain(Strided<const T>, MatrixView<T>);                       \
+  template void StorePlain(MatrixView<const T>, Strided<T>);                      \
+  template bool IsFinite(const T*, std::int64_t);                                 \
+  template bool ScaleColumn(T*, std::int64_t, std::int32_t);
 FACTORD_INSTANTIATE(float)
 FACTORD_INSTANTIATE(double)
 FACTORD_INSTANTIATE(std::complex<float>)

@@ -16,20 +16,18 @@ namespace factord {
 template <class T>
 bool LoadScaled(Strided<const T> src, bool conjugate, MatrixView<T> dst, std::int32_t* e);
 
-// dst := src, unscaled: for what has no columns to scale.
+// Copies, unscaled.
 template <class T>
 void LoadPlain(Strided<const T> src, MatrixView<T> dst);
+template <class T>
+void StorePlain(MatrixView<const T> src, Strided<T> dst);
 
 // Whether every component of n elements is finite.
 template <class T>
 bool IsFinite(const T* x, std::int64_t n);
 
-// x 2^e, rounded once, for -149 <= e <= 127 (f32) or -1074 <= e <= 1023 (f64).
+// x := 2^e x, n elements, each rounded once; -149 <= e <= 127 (f32) or -1074 <= e <= 1023 (f64). False if one became Inf.
 template <class T>
-Real<T> PowerOfTwo(std::int32_t e);
-
-// dst := src diag(2^e_j), conjugated if `conjugate`. False if a finite entry became Inf.
-template <class T>
-bool StoreScaled(MatrixView<const T> src, const std::int32_t* e, bool conjugate, Strided<T> dst);
+bool ScaleColumn(T* x, std::int64_t n, std::int32_t e);
 
 }  // namespace factord

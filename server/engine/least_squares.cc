@@ -249,7 +249,7 @@ template <class T>
 std::optional<MatrixCode> LeastSquares<T>::Store(Strided<T> X, Real<T>* residual_norm, std::int32_t* rank) const {
   bool finite = IsFinite(residual_norm_, p_);
   for (std::int64_t c = 0; c < p_; ++c) finite &= IsFinite(X_.col(c), n_);
-  ForEntries(n_, p_, X.by_columns(), [&](std::int64_t i, std::int64_t j) { X(i, j) = X_(i, j); });
+  StorePlain(Const(X_), X);
   std::copy(residual_norm_, residual_norm_ + p_, residual_norm);
   *rank = static_cast<std::int32_t>(rank_);
   if (!finite) return MatrixCode::kResultOutOfRange;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <complex>
+#include <functional>
 #include <limits>
 
 namespace factord {
@@ -107,54 +108,45 @@ void FactorizeOperation<T>::ChooseSigns() {
 }
 
 template <class T>
-std::optional<MatrixCode> FactorizeOperation<T>::Unpack(const Job& job, std::int64_t i, const Team& team) {
-  std::atomic<bool> finite{true};
-  const auto store = [&](Operand operand) {
-    const auto dst = At<T>(job, operand, i);
-    team.ForTiles(0, dst.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
-      if (operand == kQ) {
-        StoreQ(dst, j, cols);
-      } else if (!StoreTriangle(dst, j, cols, operand == kReflectors)) {
-        finite = false;
-      }
-    });
-  };
-  if (spec_.q != QMode::kNone) store(kQ);
-  if (spec_.r) store(kR);
-  if (spec_.reflectors) {
-    store(kReflectors);
-    std::copy(reflectors_.tau(), reflectors_.tau() + reflectors_.k(), job.matrix<T>(kTau, i));
-  }
-  if (!finite) return MatrixCode::kResultOutOfRange;
-  return std::nullopt;
-}
-
-template <class T>
-bool FactorizeOperation<T>::StoreTriangle(Strided<T> dst, std::int64_t j0, std::int64_t cols,
-                                          bool reflectors) const {
-  Real<T> scale[kCopyTile];
-  for (std::int64_t j = 0; j < cols; ++j) scale[j] = PowerOfTwo<T>(e_[j0 + j]);
-  const MatrixView<T> A = reflectors_.A().columns(j0, cols);
-  const Strided<T> to = dst.columns(j0, cols);
+bool FactorizeOperation<T>::FinishR(std::int64_t j0, std::int64_t cols) {
+  const MatrixView<T>& A = reflectors_.A();
   bool finite = true;
-  ForEntries(dst.m, cols, dst.by_columns(), [&](std::int64_t i, std::int64_t j) {
-    if (i > j0 + j) {
-      to(i, j) = reflectors ? A(i, j) : T(0);
-    } else {
-      const T r = A(i, j) * flip_[i] * scale[j];
-      finite &= IsFinite(&r, 1);
-      to(i, j) = r;
-    }
-  });
+  for (std::int64_t j = j0; j < j0 + cols; ++j) {
+    const std::int64_t rows = std::min(j + 1, reflectors_.k());
+    finite &= ScaleColumn(A.col(j), rows, e_[j]);
+    if (spec_.sign == Sign::kLapack) continue;
+    for (std::int64_t i = 0; i < rows; ++i) A(i, j) *= flip_[i];
+  }
   return finite;
 }
 
 template <class T>
-void FactorizeOperation<T>::StoreQ(Strided<T> dst, std::int64_t j0, std::int64_t cols) const {
-  const Strided<T> to = dst.columns(j0, cols);
-  const MatrixView<T> Q = Q_.columns(j0, cols);
-  ForEntries(dst.m, cols, dst.by_columns(),
-             [&](std::int64_t i, std::int64_t j) { to(i, j) = Q(i, j) * flip_[j0 + j]; });
+std::optional<MatrixCode> FactorizeOperation<T>::Unpack(const Job& job, std::int64_t i, const Team& team) {
+  const MatrixView<T>& A = reflectors_.A();
+  std::atomic<bool> finite{true};
+  if (spec_.r || spec_.reflectors) {
+    team.ForTiles(0, A.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
+      if (!FinishR(j, cols)) finite = false;
+      if (spec_.reflectors) StorePlain(Const(A.columns(j, cols)), At<T>(job, kReflectors, i).columns(j, cols));
+      if (!spec_.r) return;
+      const auto R = At<T>(job, kR, i).columns(j, cols);
+      ForEntries(R.m, cols, R.by_columns(),
+                 [&](std::int64_t r, std::int64_t c) { R(r, c) = r > j + c ? T(0) : A(r, j + c); });
+    });
+  }
+  if (spec_.reflectors) {
+    std::copy(reflectors_.tau(), reflectors_.tau() + reflectors_.k(), job.matrix<T>(kTau, i));
+  }
+  if (spec_.q != QMode::kNone) {
+    team.ForTiles(0, Q_.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
+      for (std::int64_t c = j; c < j + cols; ++c) {
+        if (flip_[c] < 0) std::transform(Q_.col(c), Q_.col(c) + Q_.m, Q_.col(c), std::negate<T>());
+      }
+      StorePlain(Const(Q_.columns(j, cols)), At<T>(job, kQ, i).columns(j, cols));
+    });
+  }
+  if (!finite) return MatrixCode::kResultOutOfRange;
+  return std::nullopt;
 }
 
 // ---------------------------------------------------------------------------------------------------- form Q
@@ -184,7 +176,7 @@ std::optional<MatrixCode> FormQOperation<T>::Unpack(const Job& job, std::int64_t
     for (std::int64_t c = 0; c < cols; ++c) {
       if (!IsFinite(Q.col(c), Q.m)) finite = false;
     }
-    ForEntries(to.m, cols, to.by_columns(), [&](std::int64_t r, std::int64_t c) { to(r, c) = Q(r, c); });
+    StorePlain(Const(Q), to);
   });
   if (!finite) return MatrixCode::kResultOutOfRange;
   return std::nullopt;
@@ -229,7 +221,12 @@ std::optional<MatrixCode> ApplyQOperation<T>::Unpack(const Job& job, std::int64_
   const auto dst = LeftHandView(job.matrix<T>(kResult, i));
   std::atomic<bool> finite{true};
   team.ForTiles(0, spec_.p, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
-    if (!StoreScaled(Const(C_.columns(j, cols)), e_ + j, spec_.side == Side::kRight, dst.columns(j, cols))) finite = false;
+    const MatrixView<T> C = C_.columns(j, cols);
+    for (std::int64_t c = 0; c < cols; ++c) {
+      if (!ScaleColumn(C.col(c), C.m, e_[j + c])) finite = false;
+      if (spec_.side == Side::kRight) std::transform(C.col(c), C.col(c) + C.m, C.col(c), Conj<T>);
+    }
+    StorePlain(Const(C), dst.columns(j, cols));
   });
   if (!finite) return MatrixCode::kResultOutOfRange;
   return std::nullopt;

@@ -30,9 +30,8 @@ class FactorizeOperation {
 
  private:
   void ChooseSigns();
-  // Columns j0 to j0 + cols - 1 of R or of the packed reflectors; false: an entry overflowed.
-  bool StoreTriangle(Strided<T> dst, std::int64_t j0, std::int64_t cols, bool reflectors) const;
-  void StoreQ(Strided<T> dst, std::int64_t j0, std::int64_t cols) const;
+  // Columns j0 to j0 + cols - 1 of R, unscaled and with their rows' signs, in place; false: an entry overflowed.
+  bool FinishR(std::int64_t j0, std::int64_t cols);
 
   const Spec& spec_;
   Reflectors<T> reflectors_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <thread>
 
@@ -340,6 +341,15 @@ TEST_F(ClientTest, LostChunk_IsInternal) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("0 bytes of tensor 0, not 32"));
 }
 
+TEST_F(ClientTest, ReplyOfOtherDims_IsInternal) {
+  fake_.SwapDimsOfR();
+  const Matrices a = RandomMatrices(v1::DTYPE_F64, {2, 3}, /*seed=*/24);
+
+  const absl::Status status = Connect(Options())->Factorize({a.View()}, ReducedQr()).status();
+
+  EXPECT_EQ(status, absl::InternalError("the server's reply: r is 3x2 f64, expected 2x3 f64"));
+}
+
 TEST_F(ClientTest, WrongByteCount_IsRefusedWithoutACall) {
   Matrices a = RandomMatrices(v1::DTYPE_F64, {2, 2}, /*seed=*/21);
   a.data.pop_back();
@@ -376,7 +386,8 @@ TEST_F(ClientTest, StreamedProgress_EndsAtAllBytes) {
 TEST_F(ClientTest, PassedDeadline_IsDeadlineExceeded) {
   CallOptions call;
   call.timeout = absl::ZeroDuration();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(Connect(Options())->GetServerInfo(call).status()));
+  const absl::Status status = Connect(Options())->GetServerInfo(call).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
 }
 
 TEST_F(ClientTest, NoServer_IsUnavailableAfterAllTries) {

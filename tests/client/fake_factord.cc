@@ -41,7 +41,14 @@ class FakeFactord::Service : public v1::Factorization::Service {
  public:
   grpc::Status Factorize(grpc::ServerContext* context, const v1::FactorizeRequest* request,
                          v1::FactorizeResponse* response) override {
-    return Unary(context, *request, FakeFactorize, response);
+    const grpc::Status status = Unary(context, *request, FakeFactorize, response);
+    absl::MutexLock lock(&mutex_);
+    if (swaps_dims_of_r_) {
+      google::protobuf::RepeatedField<int64_t>* dims =
+          response->mutable_qr(0)->mutable_r()->mutable_dims();
+      dims->SwapElements(dims->size() - 2, dims->size() - 1);
+    }
+    return status;
   }
   grpc::Status FormQ(grpc::ServerContext* context, const v1::FormQRequest* request,
                      v1::FormQResponse* response) override {
@@ -121,6 +128,7 @@ class FakeFactord::Service : public v1::Factorization::Service {
   absl::Mutex mutex_;
   std::vector<google::rpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
   bool loses_last_chunk_ ABSL_GUARDED_BY(mutex_) = false;
+  bool swaps_dims_of_r_ ABSL_GUARDED_BY(mutex_) = false;
   int unary_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int stream_calls_ ABSL_GUARDED_BY(mutex_) = 0;
   int received_chunks_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -212,6 +220,11 @@ void FakeFactord::FailNext(const google::rpc::Status& status, int times) {
 void FakeFactord::LoseLastChunk() {
   absl::MutexLock lock(&service_->mutex_);
   service_->loses_last_chunk_ = true;
+}
+
+void FakeFactord::SwapDimsOfR() {
+  absl::MutexLock lock(&service_->mutex_);
+  service_->swaps_dims_of_r_ = true;
 }
 
 int FakeFactord::unary_calls() const {

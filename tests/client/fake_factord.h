@@ -22,6 +22,8 @@ class FakeFactord {
   void FailNext(const google::rpc::Status& status, int times);
   // Streamed replies lose their last chunk.
   void LoseLastChunk();
+  // Unary Factorize replies have the dims of R's rows and columns the wrong way round.
+  void SwapDimsOfR();
 
   int unary_calls() const;
   int stream_calls() const;

@@ -46,8 +46,8 @@ struct Attempts {
   absl::Status operator()() { return ++count <= failures ? status : absl::OkStatus(); }
 };
 
-absl::Status Run(const RetryPolicy& policy, absl::Time deadline,
-                 const RetryEnvironment& environment, Attempts* attempts) {
+absl::Status RunAttempts(const RetryPolicy& policy, absl::Time deadline,
+                         const RetryEnvironment& environment, Attempts* attempts) {
   return RunWithRetries(policy, deadline, environment, [&] { return (*attempts)(); });
 }
 
@@ -63,14 +63,14 @@ absl::Status UnavailableFor(int seconds) {
 TEST(Retry, SuccessIsNotRetried) {
   FakeTime time;
   Attempts attempts{0};
-  EXPECT_TRUE(Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
+  EXPECT_TRUE(RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
   EXPECT_EQ(attempts.count, 1);
 }
 
 TEST(Retry, UnavailableIsRetriedUntilItSucceeds) {
   FakeTime time;
   Attempts attempts{2};
-  EXPECT_TRUE(Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
+  EXPECT_TRUE(RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
   EXPECT_EQ(attempts.count, 3);
 }
 
@@ -79,7 +79,7 @@ TEST(Retry, OtherCodesAreNotRetried) {
     if (code == static_cast<int>(absl::StatusCode::kUnavailable)) continue;
     FakeTime time;
     Attempts attempts{9, absl::Status(static_cast<absl::StatusCode>(code), "no")};
-    EXPECT_EQ(Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts),
+    EXPECT_EQ(RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts),
               attempts.status);
     EXPECT_EQ(attempts.count, 1) << "code " << code;
   }
@@ -88,14 +88,15 @@ TEST(Retry, OtherCodesAreNotRetried) {
 TEST(Retry, GivesUpAfterMaxAttempts) {
   FakeTime time;
   Attempts attempts{9};
-  EXPECT_EQ(Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts), attempts.status);
+  EXPECT_EQ(RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts),
+            attempts.status);
   EXPECT_EQ(attempts.count, 5);
 }
 
 TEST(Retry, BackoffDoublesUpToItsMaximum) {
   FakeTime time;
   Attempts attempts{9};
-  Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).IgnoreError();
+  RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).IgnoreError();
   EXPECT_THAT(time.sleeps_, ElementsAre(absl::Milliseconds(100), absl::Milliseconds(200),
                                         absl::Milliseconds(300), absl::Milliseconds(300)));
 }
@@ -103,14 +104,14 @@ TEST(Retry, BackoffDoublesUpToItsMaximum) {
 TEST(Retry, JitterTakesUpToHalf) {
   FakeTime time;
   Attempts attempts{1};
-  Run(kPolicy, absl::InfiniteFuture(), time.Environment(0.5), &attempts).IgnoreError();
+  RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0.5), &attempts).IgnoreError();
   EXPECT_THAT(time.sleeps_, ElementsAre(absl::Milliseconds(75)));
 }
 
 TEST(Retry, WaitsAtLeastAsLongAsTheServerAsks) {
   FakeTime time;
   Attempts attempts{1, UnavailableFor(7)};
-  Run(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).IgnoreError();
+  RunAttempts(kPolicy, absl::InfiniteFuture(), time.Environment(0), &attempts).IgnoreError();
   EXPECT_THAT(time.sleeps_, ElementsAre(absl::Milliseconds(7025)));
 }
 
@@ -118,7 +119,7 @@ TEST(Retry, DoesNotWaitPastTheDeadline) {
   FakeTime time;
   Attempts attempts{9};
   const absl::Time deadline = time.now_ + absl::Milliseconds(250);
-  EXPECT_EQ(Run(kPolicy, deadline, time.Environment(0), &attempts), attempts.status);
+  EXPECT_EQ(RunAttempts(kPolicy, deadline, time.Environment(0), &attempts), attempts.status);
   EXPECT_THAT(time.sleeps_, ElementsAre(absl::Milliseconds(100)));
 }
 
@@ -127,7 +128,7 @@ TEST(Retry, OneAttemptMeansNoRetry) {
   Attempts attempts{9};
   RetryPolicy policy = kPolicy;
   policy.max_attempts = 1;
-  EXPECT_FALSE(Run(policy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
+  EXPECT_FALSE(RunAttempts(policy, absl::InfiniteFuture(), time.Environment(0), &attempts).ok());
   EXPECT_EQ(attempts.count, 1);
 }
 

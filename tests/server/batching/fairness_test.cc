@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/batching/batcher.h"
 #include "tests/server/batching/make_job.h"
@@ -111,7 +112,8 @@ TEST(Fairness, LeavingAndReturningGainsNothing) {
   OneLane lane({.max_batch_cost = {}});
   for (int i = 0; i < 2000; ++i) lane.Add({.client = "steady", .size = 64});
   bool away = true;
-  while (lane.served["steady"] < absl::Seconds(1)) {
+  for (int step = 0; lane.served["steady"] < absl::Seconds(1); ++step) {
+    ASSERT_LT(step, 5000);
     if (away) lane.Add({.id = 1, .client = "sly", .size = 32, .predicted = Milliseconds(5)});
     ASSERT_TRUE(lane.Step());
     away = lane.Ran(1);
@@ -154,6 +156,38 @@ TEST(Fairness, AbsenceEarnsNoCredit) {
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(lane.Step());
 
   EXPECT_LE(lane.served["late"], Milliseconds(101));
+}
+
+// What a client got in another bucket's batch counts when its turn comes.
+TEST(Fairness, ChargesForCompany) {
+  OneLane lane({});
+  lane.Add({.id = 1, .client = "alice", .size = 8, .predicted = Milliseconds(1)});
+  lane.Add({.id = 2, .client = "bob", .size = 64, .predicted = Milliseconds(3)});
+  lane.Add({.id = 3, .client = "bob", .size = 8, .predicted = Milliseconds(10)});
+  lane.Add({.id = 4, .client = "carol", .size = 128, .predicted = Milliseconds(5)});
+
+  ASSERT_TRUE(lane.Step());
+  EXPECT_THAT(IdsOf(*lane.batch), testing::ElementsAre(1, 3));
+  ASSERT_TRUE(lane.Step());
+  EXPECT_THAT(IdsOf(*lane.batch), testing::ElementsAre(4));
+}
+
+// Urgent work that nobody else was waiting for is not held against a client later.
+TEST(Fairness, UncontestedUrgentWorkLeavesNoDebt) {
+  OneLane lane({});
+  for (int i = 0; i < 100; ++i) {
+    lane.Add({.client = "hurried",
+              .predicted = Milliseconds(20),
+              .deadline = lane.now + Milliseconds(30)});
+    ASSERT_TRUE(lane.Step());
+  }
+  for (int i = 0; i < 100; ++i) lane.Add(Small("other"));
+  lane.Add({.id = 7, .client = "hurried", .size = 64});
+
+  ASSERT_TRUE(lane.Step());
+  ASSERT_TRUE(lane.Step());
+
+  EXPECT_TRUE(lane.Ran(7));
 }
 
 TEST(Fairness, RemembersABoundedNumberOfClients) {

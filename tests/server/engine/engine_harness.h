@@ -139,12 +139,4 @@ Factors<T> Factorize(Factorizer& factorizer, const Spec& spec, const std::vector
   return factors;
 }
 
-template <class T>
-struct Solution {
-  std::vector<T> x;
-  std::vector<T> residual_norm;  // as T
-  int rank = 0;
-  std::vector<MatrixFailure> failures;
-};
-
 }  // namespace factord::testing

@@ -186,17 +186,17 @@ TEST_P(FactorizerSuite, PowerOfTwoColumnScalingChangesNoBits) {
 // The largest entry 2^e, e up to the largest exponent: R is 2^e times that of the unscaled matrix while it is
 // representable, and the matrix is marked where it is not.
 TEST_P(FactorizerSuite, NearOverflowRIsExactOrMarked) {
-  std::vector<float> A = Normal<float>(12, 4, 10);
+  std::vector<float> A = Normal<float>(30, 4, 10);
   float largest = 0;
   for (float a : A) largest = std::max(largest, std::abs(a));
   for (float& a : A) a /= largest;
   A[0] = 1;
-  const Factors<float> unscaled = Factorize(factorizer(), FactorizeSpec<float>(12, 4), A);
+  const Factors<float> unscaled = Factorize(factorizer(), FactorizeSpec<float>(30, 4), A);
   bool out_of_range = false;
   for (int e = 124; e <= 127; ++e) {
     std::vector<float> scaled = A;
     for (float& a : scaled) a = std::ldexp(a, e);
-    const Factors<float> f = Factorize(factorizer(), FactorizeSpec<float>(12, 4), scaled);
+    const Factors<float> f = Factorize(factorizer(), FactorizeSpec<float>(30, 4), scaled);
     bool finite = true;
     for (std::size_t i = 0; i < f.R.size(); ++i) {
       ASSERT_EQ(f.R[i], std::ldexp(unscaled.R[i], e));
