@@ -28,6 +28,9 @@ namespace {
 // Where neither the machine nor a cgroup says how much memory there is.
 constexpr std::int64_t kUnknownMemoryBytes = std::int64_t{4} << 30;
 
+// One: a batch has all cores, so a second one beside it would only take turns with it.
+constexpr int kLanes = 1;
+
 std::string CpuModel() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -52,6 +55,9 @@ BatcherOptions BatcherOptionsFrom(const Options& options, std::int64_t budget_by
   batcher.max_batch_cost = options.max_batch_cost;
   batcher.max_delay = options.max_batch_delay;
   batcher.low_priority_ageing = options.low_priority_ageing;
+  // A lane has to come free first, and predictions err.
+  batcher.deadline_slack = options.max_batch_cost * 1.25;
+  batcher.lanes = kLanes;
   return batcher;
 }
 
@@ -114,7 +120,7 @@ void Server::Parts::DescribeContext() {
        .name = CpuModel(),
        .library = LapackName(),
        .threads = threads,
-       .lanes = 1,
+       .lanes = kLanes,
        .path_of = [this](const Spec& spec) { return factorizer.PathOf(spec); }});
   context.limits.max_message_bytes = options.max_message_bytes;
   context.limits.max_tensors = options.max_tensors;

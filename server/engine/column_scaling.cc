@@ -11,8 +11,8 @@
 namespace factord {
 namespace {
 
-// The bits of |x|: ordered as |x| is, with Inf and NaN above all finite numbers. An integer maximum over them keeps
-// NaNs, which a floating-point one may drop.
+// The bits of |x|: ordered as |x| is, with Inf and NaN above all finite numbers. An integer maximum
+// over them keeps NaNs, which a floating-point one may drop.
 template <class R>
 struct Bits;
 template <>
@@ -61,7 +61,8 @@ R PowerOfTwo(std::int32_t e) {
   return std::bit_cast<R>(Int<R>(1) << (e - Bits<R>::kMinExponent));  // subnormal
 }
 
-// 2^-e as one factor, or as two where it exceeds the largest power of two (then both products are exact).
+// 2^-e as one factor, or as two where it exceeds the largest power of two (then both products are
+// exact).
 template <class R>
 struct Factors {
   R first = 1;
@@ -84,7 +85,8 @@ Int<R> Largest(const R* x, std::int64_t n) {
   Int<R> lanes[kLanes] = {};
   std::int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = std::max(lanes[l], MagnitudeBits(x[i + l]));
+    for (std::int64_t l = 0; l < kLanes; ++l)
+      lanes[l] = std::max(lanes[l], MagnitudeBits(x[i + l]));
   }
   for (; i < n; ++i) lanes[0] = std::max(lanes[0], MagnitudeBits(x[i]));
   return *std::max_element(lanes, lanes + kLanes);
@@ -107,7 +109,8 @@ void ColumnMaxima(Strided<const T> src, Int<Real<T>>* maxima) {
   for (std::int64_t i = 0; i < src.m; ++i) {
     const R* row = data + i * src.row_stride * kParts;
     Int<R>* const best = parts.data();
-    for (std::int64_t j = 0; j < src.n * kParts; ++j) best[j] = std::max(best[j], MagnitudeBits(row[j]));
+    for (std::int64_t j = 0; j < src.n * kParts; ++j)
+      best[j] = std::max(best[j], MagnitudeBits(row[j]));
   }
   for (std::int64_t j = 0; j < src.n; ++j) {
     const Int<R>* part = parts.data() + j * kParts;
@@ -115,8 +118,8 @@ void ColumnMaxima(Strided<const T> src, Int<Real<T>>* maxima) {
   }
 }
 
-// The parts of n elements, times s. Columns are scaled in place, where they are contiguous, not on the way of a
-// transposing copy: only so does the loop fill its vectors for complex types too.
+// The parts of n elements, times s. Columns are scaled in place, where they are contiguous, not on
+// the way of a transposing copy: only so does the loop fill its vectors for complex types too.
 template <class T>
 void MultiplyColumn(T* x, std::int64_t n, Real<T> s) {
   auto* parts = reinterpret_cast<Real<T>*>(x);
@@ -131,7 +134,9 @@ bool LoadStrip(Strided<const T> src, MatrixView<T> dst, std::int32_t* e) {
   std::array<Int<R>, kWidth> maxima;
   ColumnMaxima(src, maxima.data());
   const Int<R>* end = maxima.data() + src.n;
-  if (std::any_of(std::as_const(maxima).data(), end, [](Int<R> bits) { return bits >= kInfinityBits<R>; })) return false;
+  if (std::any_of(std::as_const(maxima).data(), end,
+                  [](Int<R> bits) { return bits >= kInfinityBits<R>; }))
+    return false;
   ForEntries(src.m, src.n, src.by_columns(), [&](std::int64_t i, std::int64_t j) {
     dst(i, j) = kConjugate ? Conj(src(i, j)) : src(i, j);
   });

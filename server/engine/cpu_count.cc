@@ -37,9 +37,9 @@ std::optional<std::int64_t> ReadNumber(const std::string& path, std::size_t inde
   return number;
 }
 
-// The folders of this process's own cgroup and of all above it, for a v1 controller or (controller = "") for v2. A
-// limit may stand at any of them. Inside a container /proc/self/cgroup may name a folder that is mounted elsewhere:
-// those files are not found, and the mount's root counts.
+// The folders of this process's own cgroup and of all above it, for a v1 controller or (controller
+// = "") for v2. A limit may stand at any of them. Inside a container /proc/self/cgroup may name a
+// folder that is mounted elsewhere: those files are not found, and the mount's root counts.
 std::vector<std::string> CgroupFolders(const std::string& root, const std::string& controller) {
   const std::string mount = root + "/sys/fs/cgroup" + (controller.empty() ? "" : "/" + controller);
   std::vector<std::string> folders = {mount};
@@ -87,9 +87,11 @@ std::int64_t MemoryLimitBytes(const std::string& root) {
   };
   for (const Words& line : ReadLines(root + "/proc/meminfo")) {
     std::int64_t kib = 0;
-    if (line.size() >= 2 && line[0] == "MemTotal:" && absl::SimpleAtoi(line[1], &kib)) limit(kib << 10);
+    if (line.size() >= 2 && line[0] == "MemTotal:" && absl::SimpleAtoi(line[1], &kib))
+      limit(kib << 10);
   }
-  for (const std::string& folder : CgroupFolders(root, "")) limit(ReadNumber(folder + "/memory.max"));
+  for (const std::string& folder : CgroupFolders(root, ""))
+    limit(ReadNumber(folder + "/memory.max"));
   for (const std::string& folder : CgroupFolders(root, "memory")) {
     limit(ReadNumber(folder + "/memory.limit_in_bytes"));
   }

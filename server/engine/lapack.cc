@@ -29,7 +29,8 @@ namespace {
 
 void InitializeLapack() {
   if (openblas_get_parallel != nullptr && openblas_get_parallel() == 0) {
-    Die("this is OpenBLAS's serial build, which is not safe for concurrent callers; install the pthread build");
+    Die("this is OpenBLAS's serial build, which is not safe for concurrent callers; install the "
+        "pthread build");
   }
   if (openblas_set_num_threads != nullptr) openblas_set_num_threads(1);
 }
@@ -74,36 +75,37 @@ constexpr CBLAS_TRANSPOSE Cblas(Trans trans) {
 
 }  // namespace
 
-// What is alike for all four types but for the routine's first letters: t of any routine, q of the orthogonal ones.
-#define FACTORD_LAPACK_FOR(T, t, q)                                                                \
-  template <>                                                                                      \
-  void geqrf(Int m, Int n, T* A, Int lda, T* tau, T* work) {                                       \
-    Check(LAPACKE_##t##geqrf_work(kColumns, Int32(m), Int32(n), A, Int32(lda), tau, work,          \
-                                  Lwork(geqrf_lwork(n))));                                         \
-  }                                                                                                \
-  template <>                                                                                      \
-  void geqr2(Int m, Int n, T* A, Int lda, T* tau, T* work) {                                       \
-    Check(LAPACKE_##t##geqr2_work(kColumns, Int32(m), Int32(n), A, Int32(lda), tau, work));        \
-  }                                                                                                \
-  template <>                                                                                      \
-  void orgqr(Int m, Int n, Int k, T* A, Int lda, const T* tau, T* work) {                          \
-    Check(LAPACKE_##q##gqr_work(kColumns, Int32(m), Int32(n), Int32(k), A, Int32(lda), tau, work,  \
-                                Lwork(orgqr_lwork(n))));                                           \
-  }                                                                                                \
-  template <>                                                                                      \
-  void ormqr(Trans trans, Int m, Int n, Int k, const T* A, Int lda, const T* tau, T* C, Int ldc,   \
-             T* work) {                                                                            \
-    Check(LAPACKE_##q##mqr_work(kColumns, 'L', Letter<T>(trans), Int32(m), Int32(n), Int32(k), A,  \
-                                Int32(lda), tau, C, Int32(ldc), work, Lwork(ormqr_lwork(n))));     \
-  }                                                                                                \
-  template <>                                                                                      \
-  void larft(Int m, Int k, const T* V, Int ldv, const T* tau, T* t_, Int ldt) {                    \
-    Check(LAPACKE_##t##larft_work(kColumns, 'F', 'C', Int32(m), Int32(k), V, Int32(ldv), tau, t_,  \
-                                  Int32(ldt)));                                                    \
-  }                                                                                                \
-  template <>                                                                                      \
-  bool trtri(Int n, T* A, Int lda) {                                                               \
-    return LAPACKE_##t##trtri_work(kColumns, 'U', 'N', Int32(n), A, Int32(lda)) == 0;              \
+// What is alike for all four types but for the routine's first letters: t of any routine, q of the
+// orthogonal ones.
+#define FACTORD_LAPACK_FOR(T, t, q)                                                               \
+  template <>                                                                                     \
+  void geqrf(Int m, Int n, T* A, Int lda, T* tau, T* work) {                                      \
+    Check(LAPACKE_##t##geqrf_work(kColumns, Int32(m), Int32(n), A, Int32(lda), tau, work,         \
+                                  Lwork(geqrf_lwork(n))));                                        \
+  }                                                                                               \
+  template <>                                                                                     \
+  void geqr2(Int m, Int n, T* A, Int lda, T* tau, T* work) {                                      \
+    Check(LAPACKE_##t##geqr2_work(kColumns, Int32(m), Int32(n), A, Int32(lda), tau, work));       \
+  }                                                                                               \
+  template <>                                                                                     \
+  void orgqr(Int m, Int n, Int k, T* A, Int lda, const T* tau, T* work) {                         \
+    Check(LAPACKE_##q##gqr_work(kColumns, Int32(m), Int32(n), Int32(k), A, Int32(lda), tau, work, \
+                                Lwork(orgqr_lwork(n))));                                          \
+  }                                                                                               \
+  template <>                                                                                     \
+  void ormqr(Trans trans, Int m, Int n, Int k, const T* A, Int lda, const T* tau, T* C, Int ldc,  \
+             T* work) {                                                                           \
+    Check(LAPACKE_##q##mqr_work(kColumns, 'L', Letter<T>(trans), Int32(m), Int32(n), Int32(k), A, \
+                                Int32(lda), tau, C, Int32(ldc), work, Lwork(ormqr_lwork(n))));    \
+  }                                                                                               \
+  template <>                                                                                     \
+  void larft(Int m, Int k, const T* V, Int ldv, const T* tau, T* t_, Int ldt) {                   \
+    Check(LAPACKE_##t##larft_work(kColumns, 'F', 'C', Int32(m), Int32(k), V, Int32(ldv), tau, t_, \
+                                  Int32(ldt)));                                                   \
+  }                                                                                               \
+  template <>                                                                                     \
+  bool trtri(Int n, T* A, Int lda) {                                                              \
+    return LAPACKE_##t##trtri_work(kColumns, 'U', 'N', Int32(n), A, Int32(lda)) == 0;             \
   }
 
 FACTORD_LAPACK_FOR(float, s, sor)
@@ -113,28 +115,28 @@ FACTORD_LAPACK_FOR(std::complex<double>, z, zun)
 #undef FACTORD_LAPACK_FOR
 
 // CBLAS takes complex scalars by address.
-#define FACTORD_BLAS_FOR(T, t, nrm, scalar)                                                        \
-  template <>                                                                                      \
-  void gemm(Trans a, Trans b, Int m, Int n, Int k, T alpha, const T* A, Int lda, const T* B,       \
-            Int ldb, T beta, T* C, Int ldc) {                                                      \
-    cblas_##t##gemm(CblasColMajor, Cblas<T>(a), Cblas<T>(b), Int32(m), Int32(n), Int32(k),         \
-                    scalar alpha, A, Int32(lda), B, Int32(ldb), scalar beta, C, Int32(ldc));       \
-  }                                                                                                \
-  template <>                                                                                      \
-  void trmm(Trans a, Int m, Int n, const T* A, Int lda, T* B, Int ldb) {                           \
-    const T one = 1;                                                                               \
-    cblas_##t##trmm(CblasColMajor, CblasLeft, CblasUpper, Cblas<T>(a), CblasNonUnit, Int32(m),     \
-                    Int32(n), scalar one, A, Int32(lda), B, Int32(ldb));                           \
-  }                                                                                                \
-  template <>                                                                                      \
-  void trsm(Trans a, Int m, Int n, const T* A, Int lda, T* B, Int ldb) {                           \
-    const T one = 1;                                                                               \
-    cblas_##t##trsm(CblasColMajor, CblasLeft, CblasUpper, Cblas<T>(a), CblasNonUnit, Int32(m),     \
-                    Int32(n), scalar one, A, Int32(lda), B, Int32(ldb));                           \
-  }                                                                                                \
-  template <>                                                                                      \
-  Real<T> nrm2(Int n, const T* x) {                                                                \
-    return cblas_##nrm##nrm2(Int32(n), x, 1);                                                      \
+#define FACTORD_BLAS_FOR(T, t, nrm, scalar)                                                    \
+  template <>                                                                                  \
+  void gemm(Trans a, Trans b, Int m, Int n, Int k, T alpha, const T* A, Int lda, const T* B,   \
+            Int ldb, T beta, T* C, Int ldc) {                                                  \
+    cblas_##t##gemm(CblasColMajor, Cblas<T>(a), Cblas<T>(b), Int32(m), Int32(n), Int32(k),     \
+                    scalar alpha, A, Int32(lda), B, Int32(ldb), scalar beta, C, Int32(ldc));   \
+  }                                                                                            \
+  template <>                                                                                  \
+  void trmm(Trans a, Int m, Int n, const T* A, Int lda, T* B, Int ldb) {                       \
+    const T one = 1;                                                                           \
+    cblas_##t##trmm(CblasColMajor, CblasLeft, CblasUpper, Cblas<T>(a), CblasNonUnit, Int32(m), \
+                    Int32(n), scalar one, A, Int32(lda), B, Int32(ldb));                       \
+  }                                                                                            \
+  template <>                                                                                  \
+  void trsm(Trans a, Int m, Int n, const T* A, Int lda, T* B, Int ldb) {                       \
+    const T one = 1;                                                                           \
+    cblas_##t##trsm(CblasColMajor, CblasLeft, CblasUpper, Cblas<T>(a), CblasNonUnit, Int32(m), \
+                    Int32(n), scalar one, A, Int32(lda), B, Int32(ldb));                       \
+  }                                                                                            \
+  template <>                                                                                  \
+  Real<T> nrm2(Int n, const T* x) {                                                            \
+    return cblas_##nrm##nrm2(Int32(n), x, 1);                                                  \
   }
 
 FACTORD_BLAS_FOR(float, s, s, )
@@ -144,7 +146,8 @@ FACTORD_BLAS_FOR(std::complex<double>, z, dz, &)
 #undef FACTORD_BLAS_FOR
 
 template <>
-void geqp3(Int m, Int n, double* A, Int lda, std::int32_t* jpvt, double* tau, double* work, double*) {
+void geqp3(Int m, Int n, double* A, Int lda, std::int32_t* jpvt, double* tau, double* work,
+           double*) {
   Check(LAPACKE_dgeqp3_work(kColumns, Int32(m), Int32(n), A, Int32(lda), jpvt, tau, work,
                             Lwork(geqp3_lwork(n))));
 }

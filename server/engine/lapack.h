@@ -1,9 +1,10 @@
-// The BLAS and LAPACK routines this engine uses, overloaded for float, double and their complex types, under LAPACK's
-// names for the real case (orgqr is ungqr for complex, and so on). Column-major. No error can occur: the arguments are
-// ours, checked, and no routine here has a numerical failure but the singular values'.
+// The BLAS and LAPACK routines this engine uses, overloaded for float, double and their complex
+// types, under LAPACK's names for the real case (orgqr is ungqr for complex, and so on).
+// Column-major. No error can occur: the arguments are ours, checked, and no routine here has a
+// numerical failure but the singular values'.
 //
-// Workspaces are the caller's, their sizes in elements from the *_lwork formulas: 64-bit and exact, where a workspace
-// query returns a float.
+// Workspaces are the caller's, their sizes in elements from the *_lwork formulas: 64-bit and exact,
+// where a workspace query returns a float.
 #pragma once
 
 #include <algorithm>
@@ -30,8 +31,8 @@ inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
 template <class T>
 inline constexpr Real<T> kEps = sizeof(Real<T>) == 4 ? Real<T>(0x1p-24) : Real<T>(0x1p-53);
 
-// Once, before any other call and before threads: one thread a call, for good. Ends the process if the library is
-// OpenBLAS's serial build, whose results to concurrent callers are wrong.
+// Once, before any other call and before threads: one thread a call, for good. Ends the process if
+// the library is OpenBLAS's serial build, whose results to concurrent callers are wrong.
 void InitializeLapack();
 
 // What does the arithmetic, e.g. "OpenBLAS 0.3.21 Haswell".
@@ -64,7 +65,8 @@ template <class T>
 void orgqr(Int m, Int n, Int k, T* A, Int lda, const T* tau, T* work);
 // C := Q C or Q^H C, C m x n, Q from the k reflectors in A.
 template <class T>
-void ormqr(Trans trans, Int m, Int n, Int k, const T* A, Int lda, const T* tau, T* C, Int ldc, T* work);
+void ormqr(Trans trans, Int m, Int n, Int k, const T* A, Int lda, const T* tau, T* C, Int ldc,
+           T* work);
 // T of H_1 ... H_k = I - V T V^H, V m x k.
 template <class T>
 void larft(Int m, Int k, const T* V, Int ldv, const T* tau, T* t, Int ldt);

@@ -13,7 +13,8 @@ namespace {
 
 // Work is measured in flops, each matrix counted as this many more: calls, packing, memory.
 constexpr double kOverheadFlops = 2000;
-// Of one chunk, handed to one thread: some 50 us of small matrices, against some 0.1 us for taking a chunk.
+// Of one chunk, handed to one thread: some 50 us of small matrices, against some 0.1 us for taking
+// a chunk.
 constexpr double kChunkFlops = 2e5;
 // A batch smaller than this is run by the caller alone: waking a helper costs some 10 us or more.
 constexpr double kAloneFlops = 2e5;
@@ -21,8 +22,11 @@ constexpr double kAloneFlops = 2e5;
 constexpr double kTeamFlops = 2e7;
 // ... and one of this many bytes always gets it, so that not every thread holds such a workspace.
 constexpr std::int64_t kTeamBytes = std::int64_t{64} << 20;
-// Matrices packed, computed and unpacked together by one thread: enough for the clock's readings not to matter, few
-// enough to stay in the L2 cache.
+// Scratch memory a thread keeps between batches: more is not worth its page faults' time, next to
+// the arithmetic.
+constexpr std::size_t kKeptBytes = std::size_t{128} << 20;
+// Matrices packed, computed and unpacked together by one thread: enough for the clock's readings
+// not to matter, few enough to stay in the L2 cache.
 constexpr std::int64_t kBlockBytes = 256 << 10;
 constexpr std::int64_t kBlockMatrices = 64;
 
@@ -62,14 +66,16 @@ absl::Status LapackFactorizer::Run(Batch& batch) {
   Cut(batch);
   const Team everyone(pool_, workspaces_);
   for (const Piece& piece : team_pieces_) RunPiece(piece, everyone, notes_[0]);
-  pool_.ParallelFor(static_cast<std::int64_t>(chunk_ends_.size()), [&](std::int64_t chunk, int worker) {
-    const auto c = static_cast<std::size_t>(chunk);
-    const auto w = static_cast<std::size_t>(worker);
-    const Team alone(workspaces_[w]);
-    for (std::size_t p = c == 0 ? 0 : chunk_ends_[c - 1]; p < chunk_ends_[c]; ++p) {
-      RunPiece(pieces_[p], alone, notes_[w]);
-    }
-  });
+  pool_.ParallelFor(
+      static_cast<std::int64_t>(chunk_ends_.size()), [&](std::int64_t chunk, int worker) {
+        const auto c = static_cast<std::size_t>(chunk);
+        const auto w = static_cast<std::size_t>(worker);
+        const Team alone(workspaces_[w]);
+        for (std::size_t p = c == 0 ? 0 : chunk_ends_[c - 1]; p < chunk_ends_[c]; ++p) {
+          RunPiece(pieces_[p], alone, notes_[w]);
+        }
+      });
+  for (Workspace& workspace : workspaces_) workspace.Trim(kKeptBytes);
   for (Notes& notes : notes_) {
     for (const Notes::Time& time : notes.times) Add(time.job->times, time.times);
     for (const Notes::Failure& note : notes.failures) note.job->failures.push_back(note.failure);
@@ -94,6 +100,7 @@ void LapackFactorizer::Cut(const Batch& batch) {
 
   double chunk = 0;  // of the chunk being filled
   for (const auto& job : batch.jobs) {
+    if (job->count == 0) continue;
     const double work = WorkOf(job->spec);
     // Too few to keep every thread busy to the end: less than half a thread's work may be lost.
     const bool few = work >= kTeamFlops && total < 2 * threads * work;
@@ -124,10 +131,14 @@ void LapackFactorizer::Cut(const Batch& batch) {
 void LapackFactorizer::RunPiece(const Piece& piece, const Team& team, Notes& notes) {
   Visit(piece.job->spec.dtype, [&]<class T>(T) {
     switch (piece.job->spec.op) {
-      case Op::kFactorize: return RunPieceAs<FactorizeOperation<T>>(piece, team, notes);
-      case Op::kFormQ: return RunPieceAs<FormQOperation<T>>(piece, team, notes);
-      case Op::kApplyQ: return RunPieceAs<ApplyQOperation<T>>(piece, team, notes);
-      case Op::kSolve: return RunPieceAs<SolveOperation<T>>(piece, team, notes);
+      case Op::kFactorize:
+        return RunPieceAs<FactorizeOperation<T>>(piece, team, notes);
+      case Op::kFormQ:
+        return RunPieceAs<FormQOperation<T>>(piece, team, notes);
+      case Op::kApplyQ:
+        return RunPieceAs<ApplyQOperation<T>>(piece, team, notes);
+      case Op::kSolve:
+        return RunPieceAs<SolveOperation<T>>(piece, team, notes);
     }
   });
 }
@@ -137,8 +148,8 @@ void LapackFactorizer::RunPieceAs(const Piece& piece, const Team& team, Notes& n
   Job& job = *piece.job;
   Workspace& workspace = team.workspace();
   const Workspace::Scope scope(workspace);
-  const std::int64_t per_block = std::clamp(kBlockBytes / (2 * BytesOf(job.spec) + 1), std::int64_t{1},
-                                            std::min(piece.count, kBlockMatrices));
+  const std::int64_t per_block = std::clamp(kBlockBytes / (2 * BytesOf(job.spec) + 1),
+                                            std::int64_t{1}, std::min(piece.count, kBlockMatrices));
   // Operations are views of the workspace, which need no destructor.
   auto* operations = workspace.Take<Operation>(per_block);
   auto* finite = workspace.Take<bool>(per_block);

@@ -1,5 +1,6 @@
-// LapackFactorizer: the CPU engine. A batch's matrices are spread over a thread pool; where there are too few, or each
-// is too large, the pool works on one matrix after the other. A matrix's result is the same either way, bit by bit.
+// LapackFactorizer: the CPU engine. A batch's matrices are spread over a thread pool; where there
+// are too few, or each is too large, the pool works on one matrix after the other. A matrix's
+// result is the same either way, bit by bit.
 #pragma once
 
 #include <string_view>
@@ -14,7 +15,8 @@
 
 namespace factord {
 
-// InitializeLapack() comes first. Workspaces grow to the largest matrix seen and are kept.
+// InitializeLapack() comes first. Scratch memory grows to what a batch needs; up to a limit it is
+// kept.
 class LapackFactorizer : public Factorizer {
  public:
   // `threads` >= 1 counts the caller of Run.
@@ -53,12 +55,12 @@ class LapackFactorizer : public Factorizer {
   void RunPieceAs(const Piece& piece, const Team& team, Notes& notes);
 
   ThreadPool pool_;
-  std::vector<Workspace> workspaces_;     // one a thread
-  std::vector<Notes> notes_;              // one a thread
+  std::vector<Workspace> workspaces_;  // one a thread
+  std::vector<Notes> notes_;           // one a thread
   // Rebuilt for each batch; members so that their memory is reused.
-  std::vector<Piece> pieces_;             // shared out, several a chunk
-  std::vector<std::size_t> chunk_ends_;   // chunk i ends before pieces_[chunk_ends_[i]]
-  std::vector<Piece> team_pieces_;        // by the whole pool, one matrix after the other
+  std::vector<Piece> pieces_;            // shared out, several a chunk
+  std::vector<std::size_t> chunk_ends_;  // chunk i ends before pieces_[chunk_ends_[i]]
+  std::vector<Piece> team_pieces_;       // by the whole pool, one matrix after the other
 };
 
 }  // namespace factord

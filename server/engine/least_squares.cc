@@ -38,11 +38,12 @@ T Narrow(W x, std::int32_t e) {
 
 // S^-1 U^H B for the leading `rank` singular triplets (rank x p).
 template <class W>
-MatrixView<W> Project(MatrixView<const W> U, const double* s, std::int64_t rank, MatrixView<const W> B,
-                      Workspace& workspace) {
+MatrixView<W> Project(MatrixView<const W> U, const double* s, std::int64_t rank,
+                      MatrixView<const W> B, Workspace& workspace) {
   const MatrixView<W> d = workspace.TakeMatrix<W>(rank, B.n);
   if (rank > 0 && B.n > 0) {
-    lapack::gemm(Trans::kAdjoint, Trans::kNone, rank, B.n, U.m, W(1), U.data, U.ld, B.data, B.ld, W(0), d.data, d.ld);
+    lapack::gemm(Trans::kAdjoint, Trans::kNone, rank, B.n, U.m, W(1), U.data, U.ld, B.data, B.ld,
+                 W(0), d.data, d.ld);
   }
   for (std::int64_t c = 0; c < B.n; ++c) {
     for (std::int64_t i = 0; i < rank; ++i) d(i, c) /= s[i];
@@ -72,7 +73,8 @@ MatrixView<W> ConjugateTranspose(MatrixView<W> A, Workspace& workspace) {
 }  // namespace
 
 template <class T>
-LeastSquares<T>::LeastSquares(std::int64_t m, std::int64_t n, std::int64_t p, double rcond, Workspace& workspace)
+LeastSquares<T>::LeastSquares(std::int64_t m, std::int64_t n, std::int64_t p, double rcond,
+                              Workspace& workspace)
     : m_(m),
       n_(n),
       p_(p),
@@ -147,7 +149,8 @@ void LeastSquares<T>::SolveTallDeficient(const RankedSvd<W>& svd, const Team& te
   const MatrixView<W> C = Widen<W>(B_.block(0, 0, n_, p_), workspace);
   const MatrixView<W> d = Project(Const(svd.U), svd.s, rank_, Const(C), workspace);
   const MatrixView<W> V = ConjugateTranspose(svd.Vt, workspace);
-  FinishMinimumNorm(Const(V.columns(0, rank_)), Const(V.columns(rank_, n_ - rank_)), Const(d), Triangle(),
+  FinishMinimumNorm(Const(V.columns(0, rank_)), Const(V.columns(rank_, n_ - rank_)), Const(d),
+                    Triangle(),
                     /*upper=*/true, workspace);
 }
 
@@ -175,8 +178,9 @@ void LeastSquares<T>::SolveWideFullRank(MatrixView<T> R, const Team& team) {
   const bool uniform = std::all_of(e_, e_ + n_, [this](std::int32_t e) { return e == e_[0]; });
   if (!uniform) {
     const MatrixView<W> Q = FormQ(UsesRangeForm(n_, m_) ? m_ : n_, team);
-    return FinishMinimumNorm(Const(Q.columns(0, m_)), Const(Q.columns(m_, Q.n - m_)), Const(Widen<W>(d, workspace)),
-                             Const(A_hat_), /*upper=*/false, workspace);
+    return FinishMinimumNorm(Const(Q.columns(0, m_)), Const(Q.columns(m_, Q.n - m_)),
+                             Const(Widen<W>(d, workspace)), Const(A_hat_), /*upper=*/false,
+                             workspace);
   }
   // x_hat = Q d is the shortest in the caller's units too.
   for (std::int64_t c = 0; c < p_; ++c) {
@@ -196,16 +200,19 @@ void LeastSquares<T>::SolveWideFullRank(MatrixView<T> R, const Team& team) {
 
 template <class T>
 void LeastSquares<T>::SolveWideDeficient(const RankedSvd<W>& svd, const Team& team) {
-  // R^H = V S U^H, so A_hat = V S (Q_1 U)^H: d = S_r^-1 V_r^H B, V_r = Q_1 U_r, V_0 = (Q_1 U_0, Q_2).
+  // R^H = V S U^H, so A_hat = V S (Q_1 U)^H: d = S_r^-1 V_r^H B, V_r = Q_1 U_r, V_0 = (Q_1 U_0,
+  // Q_2).
   Workspace& workspace = team.workspace();
   const MatrixView<W> V = ConjugateTranspose(svd.Vt, workspace);
-  const MatrixView<W> d = Project(Const(V), svd.s, rank_, Const(Widen<W>(B_, workspace)), workspace);
+  const MatrixView<W> d =
+      Project(Const(V), svd.s, rank_, Const(Widen<W>(B_, workspace)), workspace);
   const MatrixView<W> Q = FormQ(UsesRangeForm(n_, rank_) ? m_ : n_, team);
   const MatrixView<W> basis = workspace.TakeMatrix<W>(n_, Q.n);
-  lapack::gemm(Trans::kNone, Trans::kNone, n_, m_, m_, W(1), Q.data, Q.ld, svd.U.data, svd.U.ld, W(0), basis.data,
-               basis.ld);
+  lapack::gemm(Trans::kNone, Trans::kNone, n_, m_, m_, W(1), Q.data, Q.ld, svd.U.data, svd.U.ld,
+               W(0), basis.data, basis.ld);
   for (std::int64_t j = m_; j < Q.n; ++j) std::copy(Q.col(j), Q.col(j) + n_, basis.col(j));
-  FinishMinimumNorm(Const(basis.columns(0, rank_)), Const(basis.columns(rank_, Q.n - rank_)), Const(d), Const(A_hat_),
+  FinishMinimumNorm(Const(basis.columns(0, rank_)), Const(basis.columns(rank_, Q.n - rank_)),
+                    Const(d), Const(A_hat_),
                     /*upper=*/false, workspace);
 }
 
@@ -218,8 +225,9 @@ MatrixView<Wide<T>> LeastSquares<T>::FormQ(std::int64_t cols, const Team& team) 
 }
 
 template <class T>
-void LeastSquares<T>::FinishMinimumNorm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d,
-                                        MatrixView<const T> system, bool upper, Workspace& workspace) {
+void LeastSquares<T>::FinishMinimumNorm(MatrixView<const W> V_r, MatrixView<const W> V_0,
+                                        MatrixView<const W> d, MatrixView<const T> system,
+                                        bool upper, Workspace& workspace) {
   const MatrixView<W> x = workspace.TakeMatrix<W>(n_, p_);
   const std::int32_t scale = MinimumNorm(V_r, V_0, d, e_, x, workspace);
   W* x_hat = workspace.Take<W>(n_);
@@ -233,8 +241,8 @@ void LeastSquares<T>::FinishMinimumNorm(MatrixView<const W> V_r, MatrixView<cons
 }
 
 template <class T>
-void LeastSquares<T>::PutResidual(std::int64_t c, MatrixView<const T> system, bool upper, const W* x_hat,
-                                  Workspace& workspace) {
+void LeastSquares<T>::PutResidual(std::int64_t c, MatrixView<const T> system, bool upper,
+                                  const W* x_hat, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
   W* r = workspace.Take<W>(m_);
   std::transform(B_.col(c), B_.col(c) + m_, r, [](T b) { return W(b); });
@@ -246,7 +254,8 @@ void LeastSquares<T>::PutResidual(std::int64_t c, MatrixView<const T> system, bo
 }
 
 template <class T>
-std::optional<MatrixCode> LeastSquares<T>::Store(Strided<T> X, Real<T>* residual_norm, std::int32_t* rank) const {
+std::optional<MatrixCode> LeastSquares<T>::Store(Strided<T> X, Real<T>* residual_norm,
+                                                 std::int32_t* rank) const {
   bool finite = IsFinite(residual_norm_, p_);
   for (std::int64_t c = 0; c < p_; ++c) finite &= IsFinite(X_.col(c), n_);
   StorePlain(Const(X_), X);

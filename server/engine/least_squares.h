@@ -1,10 +1,12 @@
-// One least-squares problem: X minimizes ||b_j - A x_j||_2 for each column of B, and ||x_j||_2 among the minimizers.
+// One least-squares problem: X minimizes ||b_j - A x_j||_2 for each column of B, and ||x_j||_2
+// among the minimizers.
 //
 // With A_hat = A E^-1, E = diag(2^e_j) (column_scaling.h), and likewise b_j scaled by 2^-f_j:
 //   m >= n   A_hat = Q R,    C = Q^H B;       full rank: x_hat = R^-1 C(1:n)
 //   m < n    A_hat^H = Q R,  d = R^-H B;      full rank: V_r = Q(:, 1:m)
-// Deficient: from R = U S V^H, cut after the rank, d = S_r^-1 U_r^H C and V_r (likewise for m < n). Wherever x_hat is not
-// unique it is chosen so that x = E^-1 x_hat, in the caller's units, is the shortest (minimum_norm.h).
+// Deficient: from R = U S V^H, cut after the rank, d = S_r^-1 U_r^H C and V_r (likewise for m < n).
+// Wherever x_hat is not unique it is chosen so that x = E^-1 x_hat, in the caller's units, is the
+// shortest (minimum_norm.h).
 #pragma once
 
 #include <cstdint>
@@ -42,8 +44,8 @@ class LeastSquares {
   MatrixView<const T> Triangle() const;  // R, k x k
   // The first `cols` columns of Q in double precision.
   MatrixView<W> FormQ(std::int64_t cols, const Team& team);
-  // X and the residuals from a basis of the row space, its complement, and coordinates. `system`: A_hat, or (upper) R
-  // where B_ is already Q^H B.
+  // X and the residuals from a basis of the row space, its complement, and coordinates. `system`:
+  // A_hat, or (upper) R where B_ is already Q^H B.
   void FinishMinimumNorm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d,
                          MatrixView<const T> system, bool upper, Workspace& workspace);
   // ||B_(:, c) - (system ; 0) x_hat||, scaled back.
@@ -52,12 +54,12 @@ class LeastSquares {
 
   const std::int64_t m_, n_, p_;
   const double rcond_;
-  Reflectors<T> qr_;       // of A_hat, or of A_hat^H where m < n
-  MatrixView<T> A_hat_;    // m x n, only where m < n
-  MatrixView<T> B_;        // m x p: B, then Q^H B where m >= n
-  MatrixView<T> X_;        // n x p
-  std::int32_t* e_;        // n
-  std::int32_t* f_;        // p
+  Reflectors<T> qr_;        // of A_hat, or of A_hat^H where m < n
+  MatrixView<T> A_hat_;     // m x n, only where m < n
+  MatrixView<T> B_;         // m x p: B, then Q^H B where m >= n
+  MatrixView<T> X_;         // n x p
+  std::int32_t* e_;         // n
+  std::int32_t* f_;         // p
   Real<T>* residual_norm_;  // p
   std::int64_t rank_ = 0;
 };

@@ -10,17 +10,19 @@ namespace {
 
 using lapack::Trans;
 
-// The largest weight is 2^kTopWeight: far from overflow when squared, and leaving 1,500 binades below it.
+// The largest weight is 2^kTopWeight: far from overflow when squared, and leaving 1,500 binades
+// below it.
 constexpr std::int32_t kTopWeight = 500;
 
 // G = P R Pi^T, of the rows of G in decreasing order of their norms.
 template <class W>
 struct SortedQr {
-  MatrixView<W> G;       // R and the reflectors, rows sorted
+  MatrixView<W> G;  // R and the reflectors, rows sorted
   W* tau;
   std::int64_t* row;     // sorted row i was row[i]
   std::int32_t* column;  // pivoted column j was column[j] - 1
-  std::int64_t rank;     // leading nonzero diagonal entries: fewer than columns only if weights underflowed
+  std::int64_t
+      rank;  // leading nonzero diagonal entries: fewer than columns only if weights underflowed
 
   SortedQr(MatrixView<const W> unsorted, Workspace& workspace)
       : G(workspace.TakeMatrix<W>(unsorted.m, unsorted.n)),
@@ -36,7 +38,8 @@ struct SortedQr {
       norm[i] = 0;
       for (std::int64_t j = 0; j < n; ++j) norm[i] = std::max(norm[i], std::abs(unsorted(i, j)));
     }
-    std::stable_sort(row, row + m, [norm](std::int64_t a, std::int64_t b) { return norm[a] > norm[b]; });
+    std::stable_sort(row, row + m,
+                     [norm](std::int64_t a, std::int64_t b) { return norm[a] > norm[b]; });
     for (std::int64_t j = 0; j < n; ++j) {
       for (std::int64_t i = 0; i < m; ++i) G(i, j) = unsorted(row[i], j);
     }
@@ -61,7 +64,8 @@ struct SortedQr {
 };
 
 template <class W>
-MatrixView<W> Weighted(MatrixView<const W> V, const std::int32_t* e, int sign, std::int32_t top, Workspace& workspace) {
+MatrixView<W> Weighted(MatrixView<const W> V, const std::int32_t* e, int sign, std::int32_t top,
+                       Workspace& workspace) {
   const MatrixView<W> S = workspace.TakeMatrix<W>(V.m, V.n);
   for (std::int64_t i = 0; i < V.m; ++i) {
     const double weight = std::ldexp(1.0, sign * e[i] - top + kTopWeight);
@@ -76,8 +80,8 @@ MatrixView<const W> Const(MatrixView<W> A) {
 }
 
 template <class W>
-std::int32_t RangeForm(MatrixView<const W> V_r, MatrixView<const W> d, const std::int32_t* e, MatrixView<W> x,
-                       Workspace& workspace) {
+std::int32_t RangeForm(MatrixView<const W> V_r, MatrixView<const W> d, const std::int32_t* e,
+                       MatrixView<W> x, Workspace& workspace) {
   const std::int32_t top = *std::max_element(e, e + V_r.m);
   const SortedQr<W> qr(Const(Weighted(V_r, e, +1, top, workspace)), workspace);
   const MatrixView<W> y = workspace.TakeMatrix<W>(x.m, x.n);
@@ -94,14 +98,15 @@ std::int32_t RangeForm(MatrixView<const W> V_r, MatrixView<const W> d, const std
 }
 
 template <class W>
-std::int32_t NullForm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d, const std::int32_t* e,
-                      MatrixView<W> x, Workspace& workspace) {
+std::int32_t NullForm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d,
+                      const std::int32_t* e, MatrixView<W> x, Workspace& workspace) {
   const std::int64_t n = x.m, p = x.n;
   const std::int32_t top = -*std::min_element(e, e + n);
   const SortedQr<W> qr(Const(Weighted(V_0, e, -1, top, workspace)), workspace);
   // x := y = V_r d
   if (p > 0) {
-    lapack::gemm(Trans::kNone, Trans::kNone, n, p, V_r.n, W(1), V_r.data, V_r.ld, d.data, d.ld, W(0), x.data, x.ld);
+    lapack::gemm(Trans::kNone, Trans::kNone, n, p, V_r.n, W(1), V_r.data, V_r.ld, d.data, d.ld,
+                 W(0), x.data, x.ld);
   }
   const MatrixView<W> g = workspace.TakeMatrix<W>(n, p);
   const auto weight = [&](std::int64_t i) { return std::ldexp(1.0, -e[i] - top + kTopWeight); };
@@ -116,7 +121,8 @@ std::int32_t NullForm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixVi
     for (std::int64_t j = 0; j < V_0.n; ++j) z(qr.column[j] - 1, c) = j < qr.rank ? g(j, c) : W(0);
   }
   if (p > 0) {
-    lapack::gemm(Trans::kNone, Trans::kNone, n, p, V_0.n, W(-1), V_0.data, V_0.ld, z.data, z.ld, W(1), x.data, x.ld);
+    lapack::gemm(Trans::kNone, Trans::kNone, n, p, V_0.n, W(-1), V_0.data, V_0.ld, z.data, z.ld,
+                 W(1), x.data, x.ld);
   }
   for (std::int64_t c = 0; c < p; ++c) {
     for (std::int64_t i = 0; i < n; ++i) x(i, c) *= weight(i);
@@ -127,16 +133,18 @@ std::int32_t NullForm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixVi
 }  // namespace
 
 template <class W>
-std::int32_t MinimumNorm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d, const std::int32_t* e,
-                         MatrixView<W> x, Workspace& workspace) {
+std::int32_t MinimumNorm(MatrixView<const W> V_r, MatrixView<const W> V_0, MatrixView<const W> d,
+                         const std::int32_t* e, MatrixView<W> x, Workspace& workspace) {
   const Workspace::Scope scope(workspace);
   return UsesRangeForm(V_r.m, V_r.n) ? RangeForm(V_r, d, e, x, workspace)
                                      : NullForm(V_r, V_0, d, e, x, workspace);
 }
 
-template std::int32_t MinimumNorm(MatrixView<const double>, MatrixView<const double>, MatrixView<const double>,
-                                  const std::int32_t*, MatrixView<double>, Workspace&);
-template std::int32_t MinimumNorm(MatrixView<const std::complex<double>>, MatrixView<const std::complex<double>>,
+template std::int32_t MinimumNorm(MatrixView<const double>, MatrixView<const double>,
+                                  MatrixView<const double>, const std::int32_t*, MatrixView<double>,
+                                  Workspace&);
+template std::int32_t MinimumNorm(MatrixView<const std::complex<double>>,
+                                  MatrixView<const std::complex<double>>,
                                   MatrixView<const std::complex<double>>, const std::int32_t*,
                                   MatrixView<std::complex<double>>, Workspace&);
 

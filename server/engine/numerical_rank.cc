@@ -67,7 +67,8 @@ template <class T>
 RankedSvd<Wide<T>> DecomposeTriangle(MatrixView<const T> R, double rcond, Workspace& workspace) {
   using W = Wide<T>;
   const std::int64_t n = R.n;
-  RankedSvd<W> svd{workspace.TakeMatrix<W>(n, n), workspace.Take<double>(n), workspace.TakeMatrix<W>(n, n), 0};
+  RankedSvd<W> svd{workspace.TakeMatrix<W>(n, n), workspace.Take<double>(n),
+                   workspace.TakeMatrix<W>(n, n), 0};
   if (n == 0) return svd;
   const Workspace::Scope scope(workspace);
   const MatrixView<W> A = workspace.TakeMatrix<W>(n, n);
@@ -79,7 +80,8 @@ RankedSvd<Wide<T>> DecomposeTriangle(MatrixView<const T> R, double rcond, Worksp
   W* work = workspace.Take<W>(lapack::gesdd_lwork(n));
   double* rwork = workspace.Take<double>(lapack::gesdd_lrwork(n));
   auto* iwork = workspace.Take<std::int32_t>(lapack::gesdd_liwork(n));
-  if (!lapack::gesdd(n, A.data, A.ld, svd.s, svd.U.data, svd.U.ld, svd.Vt.data, svd.Vt.ld, work, rwork, iwork)) {
+  if (!lapack::gesdd(n, A.data, A.ld, svd.s, svd.U.data, svd.U.ld, svd.Vt.data, svd.Vt.ld, work,
+                     rwork, iwork)) {
     std::fill(svd.s, svd.s + n, 0.0);  // never seen for finite data
   }
   while (svd.rank < n && svd.s[svd.rank] > rcond * svd.s[0]) ++svd.rank;
@@ -88,8 +90,8 @@ RankedSvd<Wide<T>> DecomposeTriangle(MatrixView<const T> R, double rcond, Worksp
   return svd;
 }
 
-#define FACTORD_INSTANTIATE(T)                                          \
-  template bool IsFullRank(MatrixView<const T>, double, Workspace&);    \
+#define FACTORD_INSTANTIATE(T)                                       \
+  template bool IsFullRank(MatrixView<const T>, double, Workspace&); \
   template RankedSvd<Wide<T>> DecomposeTriangle(MatrixView<const T>, double, Workspace&);
 FACTORD_INSTANTIATE(float)
 FACTORD_INSTANTIATE(double)

@@ -10,8 +10,8 @@
 
 namespace factord {
 
-// The double-precision type of the same kind. What follows a doubtful rank is done in it: the caller's units may span
-// more than float's exponents.
+// The double-precision type of the same kind. What follows a doubtful rank is done in it: the
+// caller's units may span more than float's exponents.
 template <class T>
 using Wide = std::conditional_t<kIsComplex<T>, std::complex<double>, double>;
 
@@ -21,9 +21,12 @@ double EffectiveRcond(double rcond, std::int64_t m, std::int64_t n) {
   return rcond >= 0 ? rcond : 2.0 * static_cast<double>(std::max(m, n)) * kEps<T>;
 }
 
-// True only if the smallest singular value of the upper triangular R (n x n) exceeds rcond times the largest, shown by
-//   sigma_1 <= ||R||_F  and  1 / sigma_n = ||R^-1||_2 <= sqrt(||M^-1||_1 ||M^-1||_inf)  or  <= ||R^-1||_F
-// where M, |diag R| with -|R| right of it, is the comparison matrix: |R^-1| <= M^-1 entry by entry. O(n^2), then O(n^3 / 3).
+// True only if the smallest singular value of the upper triangular R (n x n) exceeds rcond times
+// the largest, shown by
+//   sigma_1 <= ||R||_F  and  1 / sigma_n = ||R^-1||_2 <= sqrt(||M^-1||_1 ||M^-1||_inf)  or  <=
+//   ||R^-1||_F
+// where M, |diag R| with -|R| right of it, is the comparison matrix: |R^-1| <= M^-1 entry by entry.
+// O(n^2), then O(n^3 / 3).
 template <class T>
 bool IsFullRank(MatrixView<const T> R, double rcond, Workspace& workspace);
 

@@ -22,12 +22,15 @@ MatrixView<const T> Const(MatrixView<T> A) {
 template <class T>
 Strided<T> At(const Job& job, Operand operand, std::int64_t i) {
   const Extent extent = ExtentOf(job.spec, operand);
-  return Strided<T>::Of(job.matrix<T>(operand, i), extent.rows, extent.cols, LayoutOf(job.spec, operand));
+  return Strided<T>::Of(job.matrix<T>(operand, i), extent.rows, extent.cols,
+                        LayoutOf(job.spec, operand));
 }
 
-// Copies what lies below the diagonal of the first k columns, and tau. False: a NaN or an Inf is there.
+// Copies what lies below the diagonal of the first k columns, and tau. False: a NaN or an Inf is
+// there.
 template <class T>
-bool LoadReflectors(const Job& job, std::int64_t i, const Reflectors<T>& reflectors, const Team& team) {
+bool LoadReflectors(const Job& job, std::int64_t i, const Reflectors<T>& reflectors,
+                    const Team& team) {
   const auto src = At<const T>(job, kReflectors, i);
   const MatrixView<T>& A = reflectors.A();
   const T* tau = job.matrix<const T>(kTau, i);
@@ -62,7 +65,8 @@ void WriteNonfinite(const Job& job, std::int64_t i) {
   }
 }
 
-// ---------------------------------------------------------------------------------------------------- factorize
+// ----------------------------------------------------------------------------------------------------
+// factorize
 
 template <class T>
 FactorizeOperation<T>::FactorizeOperation(const Spec& spec, Workspace& workspace)
@@ -78,7 +82,8 @@ bool FactorizeOperation<T>::Pack(const Job& job, std::int64_t i, const Team& tea
   const auto A = At<const T>(job, kA, i);
   std::atomic<bool> finite{true};
   team.ForTiles(0, A.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
-    if (!LoadScaled(A.columns(j, cols), false, reflectors_.A().columns(j, cols), e_ + j)) finite = false;
+    if (!LoadScaled(A.columns(j, cols), false, reflectors_.A().columns(j, cols), e_ + j))
+      finite = false;
   });
   return finite;
 }
@@ -121,13 +126,15 @@ bool FactorizeOperation<T>::FinishR(std::int64_t j0, std::int64_t cols) {
 }
 
 template <class T>
-std::optional<MatrixCode> FactorizeOperation<T>::Unpack(const Job& job, std::int64_t i, const Team& team) {
+std::optional<MatrixCode> FactorizeOperation<T>::Unpack(const Job& job, std::int64_t i,
+                                                        const Team& team) {
   const MatrixView<T>& A = reflectors_.A();
   std::atomic<bool> finite{true};
   if (spec_.r || spec_.reflectors) {
     team.ForTiles(0, A.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
       if (!FinishR(j, cols)) finite = false;
-      if (spec_.reflectors) StorePlain(Const(A.columns(j, cols)), At<T>(job, kReflectors, i).columns(j, cols));
+      if (spec_.reflectors)
+        StorePlain(Const(A.columns(j, cols)), At<T>(job, kReflectors, i).columns(j, cols));
       if (!spec_.r) return;
       const auto R = At<T>(job, kR, i).columns(j, cols);
       ForEntries(R.m, cols, R.by_columns(),
@@ -149,11 +156,13 @@ std::optional<MatrixCode> FactorizeOperation<T>::Unpack(const Job& job, std::int
   return std::nullopt;
 }
 
-// ---------------------------------------------------------------------------------------------------- form Q
+// ----------------------------------------------------------------------------------------------------
+// form Q
 
 template <class T>
 FormQOperation<T>::FormQOperation(const Spec& spec, Workspace& workspace)
-    : reflectors_(spec.m, spec.n, workspace), Q_(workspace.TakeMatrix<T>(spec.m, ExtentOf(spec, kQ).cols)) {}
+    : reflectors_(spec.m, spec.n, workspace),
+      Q_(workspace.TakeMatrix<T>(spec.m, ExtentOf(spec, kQ).cols)) {}
 
 template <class T>
 bool FormQOperation<T>::Pack(const Job& job, std::int64_t i, const Team& team) {
@@ -167,7 +176,8 @@ void FormQOperation<T>::Compute(const Team& team) {
 }
 
 template <class T>
-std::optional<MatrixCode> FormQOperation<T>::Unpack(const Job& job, std::int64_t i, const Team& team) {
+std::optional<MatrixCode> FormQOperation<T>::Unpack(const Job& job, std::int64_t i,
+                                                    const Team& team) {
   const auto dst = At<T>(job, kQ, i);
   std::atomic<bool> finite{true};
   team.ForTiles(0, dst.n, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
@@ -182,7 +192,8 @@ std::optional<MatrixCode> FormQOperation<T>::Unpack(const Job& job, std::int64_t
   return std::nullopt;
 }
 
-// ---------------------------------------------------------------------------------------------------- apply Q
+// ----------------------------------------------------------------------------------------------------
+// apply Q
 
 template <class T>
 ApplyQOperation<T>::ApplyQOperation(const Spec& spec, Workspace& workspace)
@@ -204,7 +215,8 @@ bool ApplyQOperation<T>::Pack(const Job& job, std::int64_t i, const Team& team) 
   const auto src = LeftHandView(job.matrix<const T>(kRhs, i));
   std::atomic<bool> finite{true};
   team.ForTiles(0, spec_.p, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
-    if (!LoadScaled(src.columns(j, cols), spec_.side == Side::kRight, C_.columns(j, cols), e_ + j)) finite = false;
+    if (!LoadScaled(src.columns(j, cols), spec_.side == Side::kRight, C_.columns(j, cols), e_ + j))
+      finite = false;
   });
   return finite;
 }
@@ -217,7 +229,8 @@ void ApplyQOperation<T>::Compute(const Team& team) {
 }
 
 template <class T>
-std::optional<MatrixCode> ApplyQOperation<T>::Unpack(const Job& job, std::int64_t i, const Team& team) {
+std::optional<MatrixCode> ApplyQOperation<T>::Unpack(const Job& job, std::int64_t i,
+                                                     const Team& team) {
   const auto dst = LeftHandView(job.matrix<T>(kResult, i));
   std::atomic<bool> finite{true};
   team.ForTiles(0, spec_.p, kCopyTile, [&](std::int64_t j, std::int64_t cols, Workspace&) {
@@ -232,7 +245,8 @@ std::optional<MatrixCode> ApplyQOperation<T>::Unpack(const Job& job, std::int64_
   return std::nullopt;
 }
 
-// ---------------------------------------------------------------------------------------------------- solve
+// ----------------------------------------------------------------------------------------------------
+// solve
 
 template <class T>
 SolveOperation<T>::SolveOperation(const Spec& spec, Workspace& workspace)
@@ -254,7 +268,7 @@ std::optional<MatrixCode> SolveOperation<T>::Unpack(const Job& job, std::int64_t
                         job.matrix<std::int32_t>(kRank, i));
 }
 
-#define FACTORD_INSTANTIATE(T)           \
+#define FACTORD_INSTANTIATE(T)          \
   template class FactorizeOperation<T>; \
   template class FormQOperation<T>;     \
   template class ApplyQOperation<T>;    \

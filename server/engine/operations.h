@@ -1,5 +1,6 @@
-// What happens to one matrix, for each operation: three steps, timed apart. An operation object owns a place in a
-// workspace for one matrix of its Spec and is used for any number of them in turn.
+// What happens to one matrix, for each operation: three steps, timed apart. An operation object
+// owns a place in a workspace for one matrix of its Spec and is used for any number of them in
+// turn.
 //
 //   Pack     reads the inputs, scales them; false: a NaN or an Inf is among them
 //   Compute  does the arithmetic
@@ -30,14 +31,15 @@ class FactorizeOperation {
 
  private:
   void ChooseSigns();
-  // Columns j0 to j0 + cols - 1 of R, unscaled and with their rows' signs, in place; false: an entry overflowed.
+  // Columns j0 to j0 + cols - 1 of R, unscaled and with their rows' signs, in place; false: an
+  // entry overflowed.
   bool FinishR(std::int64_t j0, std::int64_t cols);
 
   const Spec& spec_;
   Reflectors<T> reflectors_;
   MatrixView<T> Q_;
-  std::int32_t* e_;   // n: A's column j was scaled by 2^-e_j
-  Real<T>* flip_;     // m: +1 or -1, of Q's column i and R's row i
+  std::int32_t* e_;  // n: A's column j was scaled by 2^-e_j
+  Real<T>* flip_;    // m: +1 or -1, of Q's column i and R's row i
 };
 
 template <class T>

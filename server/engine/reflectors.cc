@@ -8,7 +8,8 @@ namespace {
 
 using lapack::Trans;
 
-// Measured with OpenBLAS 0.3.21 (Haswell kernels), one thread, f32, us a matrix, LAPACK's geqrf / panels of 16 / of 32:
+// Measured with OpenBLAS 0.3.21 (Haswell kernels), one thread, f32, us a matrix, LAPACK's geqrf /
+// panels of 16 / of 32:
 //   32^2 7.3/7.4/7.6   64^2 25/21/25   128^2 120/68/82   256^2 411/315/350   512^2 2240/2000/2050
 //   5000x64 1038/720/866 (f64 alike: 512^2 4320/4170/4170)
 // and Q costs half of orgqr, because T is there already.
@@ -68,11 +69,13 @@ void Reflectors<T>::FactorBlocked(const Team& team) {
       T* work = team.workspace().Take<T>(jb);
       lapack::geqr2(panel.V.m, jb, panel.V.data, panel.V.ld, tau_ + panel.j, work);
     }
-    lapack::larft(panel.V.m, jb, panel.V.data, panel.V.ld, tau_ + panel.j, panel.t.data, panel.t.ld);
+    lapack::larft(panel.V.m, jb, panel.V.data, panel.V.ld, tau_ + panel.j, panel.t.data,
+                  panel.t.ld);
     MakeExplicit(panel);
     team.ForTiles(panel.j + jb, square, kTile,
                   [&](std::int64_t first, std::int64_t cols, Workspace& scratch) {
-                    ApplyPanel(panel, Trans::kAdjoint, A_.block(panel.j, first, panel.V.m, cols), scratch);
+                    ApplyPanel(panel, Trans::kAdjoint, A_.block(panel.j, first, panel.V.m, cols),
+                               scratch);
                   });
   }
   if (n() > square) Apply(Trans::kAdjoint, A_.from(0, square), team);
@@ -103,7 +106,8 @@ void Reflectors<T>::Prepare(const Team& team) {
   if (nb_ == 0) return;
   team.For(panels(), [&](std::int64_t p, Workspace&) {
     const Panel panel = PanelAt(p);
-    lapack::larft(panel.V.m, panel.V.n, panel.V.data, panel.V.ld, tau_ + panel.j, panel.t.data, panel.t.ld);
+    lapack::larft(panel.V.m, panel.V.n, panel.V.data, panel.V.ld, tau_ + panel.j, panel.t.data,
+                  panel.t.ld);
     MakeExplicit(panel);
   });
 }
@@ -144,15 +148,18 @@ void Reflectors<T>::Restore() {
 }
 
 template <class T>
-void Reflectors<T>::ApplyPanel(const Panel& panel, Trans trans, MatrixView<T> C, Workspace& scratch) {
+void Reflectors<T>::ApplyPanel(const Panel& panel, Trans trans, MatrixView<T> C,
+                               Workspace& scratch) {
   if (C.n == 0) return;
   const MatrixView<T>& V = panel.V;
   const Workspace::Scope scope(scratch);
   const MatrixView<T> W = scratch.TakeMatrix<T>(V.n, C.n);  // (jb, cols)
   // W := V^H C;  W := op(T) W;  C := C - V W
-  lapack::gemm(Trans::kAdjoint, Trans::kNone, V.n, C.n, V.m, T(1), V.data, V.ld, C.data, C.ld, T(0), W.data, W.ld);
+  lapack::gemm(Trans::kAdjoint, Trans::kNone, V.n, C.n, V.m, T(1), V.data, V.ld, C.data, C.ld, T(0),
+               W.data, W.ld);
   lapack::trmm(trans, V.n, C.n, panel.t.data, panel.t.ld, W.data, W.ld);
-  lapack::gemm(Trans::kNone, Trans::kNone, V.m, C.n, V.n, T(-1), V.data, V.ld, W.data, W.ld, T(1), C.data, C.ld);
+  lapack::gemm(Trans::kNone, Trans::kNone, V.m, C.n, V.n, T(-1), V.data, V.ld, W.data, W.ld, T(1),
+               C.data, C.ld);
 }
 
 template <class T>
@@ -200,7 +207,8 @@ void Reflectors<T>::Form(MatrixView<T> Q, const Team& team) const {
     for (std::int64_t p = panels() - 1; p >= 0; --p) {
       const Panel panel = PanelAt(p);
       const std::int64_t c = std::max(first, panel.j);
-      if (c < end) ApplyPanel(panel, Trans::kNone, Q.block(panel.j, c, panel.V.m, end - c), scratch);
+      if (c < end)
+        ApplyPanel(panel, Trans::kNone, Q.block(panel.j, c, panel.V.m, end - c), scratch);
     }
   });
 }

@@ -1,4 +1,5 @@
-// Q in factored form, and the QR factorization that makes it. Two algorithms, chosen by shape alone:
+// Q in factored form, and the QR factorization that makes it. Two algorithms, chosen by shape
+// alone:
 //
 //   small    LAPACK's geqrf, orgqr and ormqr
 //   blocked  panels of nb columns: geqr2, larft, then every tile of columns by itself:
@@ -32,9 +33,11 @@ class Reflectors {
   const MatrixView<T>& A() const { return A_; }
   T* tau() const { return tau_; }
 
-  // A = Q R: on entry A() holds A. Wide: the leading square block, then Q^H times the other columns.
+  // A = Q R: on entry A() holds A. Wide: the leading square block, then Q^H times the other
+  // columns.
   void Factor(const Team& team);
-  // On entry A() and tau() hold somebody's reflectors; what is on and above the diagonal is ignored.
+  // On entry A() and tau() hold somebody's reflectors; what is on and above the diagonal is
+  // ignored.
   void Prepare(const Team& team);
   // Between Factor or Prepare and Restore:
   // Q := the first Q.n columns of the m x m matrix; k <= Q.n <= m.
@@ -59,7 +62,8 @@ class Reflectors {
   // Saves what stands on and above the diagonal of V's top block and writes ones and zeros over it.
   void MakeExplicit(const Panel& panel);
   // C := (I - V op(T) V^H) C, C ((m - j) x any).
-  static void ApplyPanel(const Panel& panel, lapack::Trans trans, MatrixView<T> C, Workspace& scratch);
+  static void ApplyPanel(const Panel& panel, lapack::Trans trans, MatrixView<T> C,
+                         Workspace& scratch);
   void ApplyPanels(lapack::Trans trans, MatrixView<T> C, Workspace& scratch) const;
   void FactorBlocked(const Team& team);
   void FactorSmall(const Team& team);

@@ -1,4 +1,5 @@
-// Strided: one matrix of a request, in the client's order, and the copies between it and a MatrixView.
+// Strided: one matrix of a request, in the client's order, and the copies between it and a
+// MatrixView.
 #pragma once
 
 #include <algorithm>
@@ -43,11 +44,12 @@ T Conj(T x) {
   }
 }
 
-// Rows and columns of the square tiles in which a matrix is transposed: 16 lines of either side stay in the L1 cache.
+// Rows and columns of the square tiles in which a matrix is transposed: 16 lines of either side
+// stay in the L1 cache.
 inline constexpr std::int64_t kTransposeTile = 16;
 
-// visit(i, j) for each entry of an m x n matrix, in an order that suits both a column-major matrix and (by_columns or
-// not) a strided one.
+// visit(i, j) for each entry of an m x n matrix, in an order that suits both a column-major matrix
+// and (by_columns or not) a strided one.
 template <class Visit>
 void ForEntries(std::int64_t m, std::int64_t n, bool by_columns, Visit&& visit) {
   if (by_columns) {

@@ -11,7 +11,8 @@
 
 namespace factord {
 
-// A view; the pool and the workspaces outlive it. What it runs must not depend on how many threads it has.
+// A view; the pool and the workspaces outlive it. What it runs must not depend on how many threads
+// it has.
 class Team {
  public:
   using Body = absl::FunctionRef<void(std::int64_t i, Workspace& scratch)>;
@@ -20,7 +21,8 @@ class Team {
   // One workspace for each of the pool's threads.
   Team(ThreadPool& pool, std::span<Workspace> workspaces) : pool_(&pool), workspaces_(workspaces) {}
 
-  // The caller's. A body of For gets it too (or another thread's): what it takes, it gives back before it returns.
+  // The caller's. A body of For gets it too (or another thread's): what it takes, it gives back
+  // before it returns.
   Workspace& workspace() const { return workspaces_[0]; }
 
   void For(std::int64_t count, Body body) const {
@@ -36,9 +38,11 @@ class Team {
     }
   }
 
-  // body(first, count) for the tiles of `width` columns that cover [begin, end); the last may be narrower.
-  void ForTiles(std::int64_t begin, std::int64_t end, std::int64_t width,
-                absl::FunctionRef<void(std::int64_t first, std::int64_t count, Workspace&)> body) const {
+  // body(first, count) for the tiles of `width` columns that cover [begin, end); the last may be
+  // narrower.
+  void ForTiles(
+      std::int64_t begin, std::int64_t end, std::int64_t width,
+      absl::FunctionRef<void(std::int64_t first, std::int64_t count, Workspace&)> body) const {
     For((end - begin + width - 1) / width, [&](std::int64_t i, Workspace& scratch) {
       const std::int64_t first = begin + i * width;
       body(first, std::min(width, end - first), scratch);

@@ -12,8 +12,8 @@
 
 namespace factord {
 
-// Used by one caller at a time; that caller works too. Sleeping helpers cost nothing; waking them costs some 10 us, so
-// callers run very short loops by themselves.
+// Used by one caller at a time; that caller works too. Sleeping helpers cost nothing; waking them
+// costs some 10 us, so callers run very short loops by themselves.
 class ThreadPool {
  public:
   using Body = absl::FunctionRef<void(std::int64_t i, int worker)>;
@@ -26,8 +26,9 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // Calls body(i, worker) once for each i in [0, count), in any order, on any of the threads; returns when all are done.
-  // 0 <= worker < threads(), no two calls at a time with the same one; the caller is 0. Not from inside a body.
+  // Calls body(i, worker) once for each i in [0, count), in any order, on any of the threads;
+  // returns when all are done. 0 <= worker < threads(), no two calls at a time with the same one;
+  // the caller is 0. Not from inside a body.
   void ParallelFor(std::int64_t count, Body body) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:

@@ -1,5 +1,5 @@
-// Workspace: scratch memory of one thread, handed out in order and taken back scope by scope. It grows to what was ever
-// needed and stays there, so a run of equal matrices allocates nothing.
+// Workspace: scratch memory of one thread, handed out in order and taken back scope by scope. It
+// grows to what was ever needed and stays there, so a run of equal matrices allocates nothing.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,12 @@
 
 namespace factord {
 
-// Every pointer handed out is a multiple of this. BLAS kernels may round differently at another alignment, so the bits
-// of a result depend on it.
+// Every pointer handed out is a multiple of this. BLAS kernels may round differently at another
+// alignment, so the bits of a result depend on it.
 inline constexpr std::size_t kAlignment = 64;
 
-// A multiple of kAlignment for every column; not of 1 KiB, lest a row's entries fight for one cache set.
+// A multiple of kAlignment for every column; not of 1 KiB, lest a row's entries fight for one cache
+// set.
 template <class T>
 constexpr std::int64_t LeadingDimension(std::int64_t m) {
   constexpr std::int64_t kStep = kAlignment / sizeof(T);
@@ -25,7 +26,8 @@ constexpr std::int64_t LeadingDimension(std::int64_t m) {
   return ld * static_cast<std::int64_t>(sizeof(T)) % 1024 == 0 ? ld + kStep : ld;
 }
 
-// Not thread-safe. Memory is uninitialized. Aligned, so that neighbours in an array share no cache line.
+// Not thread-safe. Memory is uninitialized. Aligned, so that neighbours in an array share no cache
+// line.
 class alignas(kAlignment) Workspace {
  public:
   // Gives back, on destruction, all that was taken since.
@@ -55,6 +57,11 @@ class alignas(kAlignment) Workspace {
   MatrixView<T> TakeMatrix(std::int64_t m, std::int64_t n) {
     const std::int64_t ld = LeadingDimension<T>(m);
     return {Take<T>(ld * n), m, n, ld};
+  }
+
+  // Gives the memory back to the system if there is more than `bytes` of it. Not within a Scope.
+  void Trim(std::size_t bytes) {
+    if (capacity_bytes() > bytes) blocks_.clear();
   }
 
   std::size_t capacity_bytes() const {

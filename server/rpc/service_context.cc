@@ -9,13 +9,15 @@ void ServiceContext::CallStarted() {
 
 void ServiceContext::CallEnded() {
   absl::MutexLock lock(&mutex_);
-  --calls_;
+  if (--calls_ == 0) no_calls_.SignalAll();
 }
 
 bool ServiceContext::WaitForCalls(absl::Time deadline) {
-  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return calls_ == 0; };
   absl::MutexLock lock(&mutex_);
-  return mutex_.AwaitWithDeadline(absl::Condition(&none), deadline);
+  while (calls_ > 0) {
+    if (no_calls_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
+  return calls_ == 0;
 }
 
 }  // namespace factord

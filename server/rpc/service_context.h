@@ -60,6 +60,7 @@ struct ServiceContext {
 
  private:
   absl::Mutex mutex_;
+  absl::CondVar no_calls_;
   std::int64_t calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

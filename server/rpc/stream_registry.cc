@@ -11,6 +11,7 @@ StreamRegistry::~StreamRegistry() {
   {
     absl::MutexLock lock(&mutex_);
     stopped_ = true;
+    wake_.Signal();
   }
   thread_.join();
 }
@@ -23,15 +24,15 @@ void StreamRegistry::Add(std::weak_ptr<Ticking> stream) {
 void StreamRegistry::TickNow() {
   absl::MutexLock lock(&mutex_);
   tick_now_ = true;
+  wake_.Signal();
 }
 
 void StreamRegistry::Loop() {
-  const auto due = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopped_ || tick_now_; };
   while (true) {
     std::vector<std::shared_ptr<Ticking>> streams;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(&due), period_);
+      if (!stopped_ && !tick_now_) wake_.WaitWithTimeout(&mutex_, period_);
       if (stopped_) return;
       tick_now_ = false;
       std::erase_if(streams_, [&](const std::weak_ptr<Ticking>& stream) {

@@ -36,6 +36,7 @@ class StreamRegistry {
 
   const absl::Duration period_;
   absl::Mutex mutex_;
+  absl::CondVar wake_;
   std::vector<std::weak_ptr<Ticking>> streams_ ABSL_GUARDED_BY(mutex_);
   bool tick_now_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;

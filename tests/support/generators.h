@@ -1,4 +1,5 @@
-// Test matrices: the kinds on which QR codes are known to fail. Column-major, reproducible from a seed.
+// Test matrices: the kinds on which QR codes are known to fail. Column-major, reproducible from a
+// seed.
 #pragma once
 
 #include <complex>
@@ -25,17 +26,20 @@ enum class Kind {
   kSmallestNormal,
   kSubnormal,
   kPermutation,
-  kLastUnit,        // every column e_m
-  kZeroDiagonal,    // in complex types also the real part only
-  kTinyTails,       // below the diagonal far under eps times the column, some of it subnormal
+  kLastUnit,          // every column e_m
+  kZeroDiagonal,      // in complex types also the real part only
+  kTinyTails,         // below the diagonal far under eps times the column, some of it subnormal
   kNegativeIdentity,  // -3e12 I with small couplings
+  kTinyBlock,  // the first row alone of normal size: what is left after one reflector is subnormal
 };
 inline constexpr Kind kKinds[] = {
-    Kind::kNormal,       Kind::kIdentity,   Kind::kZero,           Kind::kZeroColumn,
-    Kind::kRankOne,      Kind::kEqualColumns, Kind::kNearlyDependent, Kind::kGradedColumns,
-    Kind::kGradedRows,   Kind::kHilbert,    Kind::kUpper,          Kind::kNearOverflow,
-    Kind::kSmallestNormal, Kind::kSubnormal, Kind::kPermutation,   Kind::kLastUnit,
-    Kind::kZeroDiagonal, Kind::kTinyTails,  Kind::kNegativeIdentity,
+    Kind::kNormal,           Kind::kIdentity,      Kind::kZero,
+    Kind::kZeroColumn,       Kind::kRankOne,       Kind::kEqualColumns,
+    Kind::kNearlyDependent,  Kind::kGradedColumns, Kind::kGradedRows,
+    Kind::kHilbert,          Kind::kUpper,         Kind::kNearOverflow,
+    Kind::kSmallestNormal,   Kind::kSubnormal,     Kind::kPermutation,
+    Kind::kLastUnit,         Kind::kZeroDiagonal,  Kind::kTinyTails,
+    Kind::kNegativeIdentity, Kind::kTinyBlock,
 };
 std::string_view Name(Kind kind);
 

@@ -28,7 +28,9 @@ template <class R>
 struct Arithmetic<std::complex<R>> {
   using Real = R;
   static Number Of(std::complex<R> x) { return {x.real(), x.imag()}; }
-  static Number Times(Number a, Number b) { return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
+  static Number Times(Number a, Number b) {
+    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
   static std::complex<R> Round(Number x) { return {static_cast<R>(x.re), static_cast<R>(x.im)}; }
 };
 
@@ -39,7 +41,9 @@ class Matrix {
   Matrix(const std::vector<T>& A, std::int64_t m) : m_(m) {
     for (const T& a : A) data_.push_back(Arithmetic<T>::Of(a));
   }
-  Number& operator()(std::int64_t i, std::int64_t j) { return data_[static_cast<std::size_t>(i + j * m_)]; }
+  Number& operator()(std::int64_t i, std::int64_t j) {
+    return data_[static_cast<std::size_t>(i + j * m_)];
+  }
   const Number* col(std::int64_t j) const { return data_.data() + j * m_; }
 
  private:
@@ -74,9 +78,12 @@ long double Ratio(long double sum_of_squares, long double bound) {
 
 // C := H C or H^H C, H = I - tau v v^H from column i of `packed`, on columns [0, cols).
 template <class T>
-void ApplyReflector(const std::vector<T>& packed, Number tau, std::int64_t m, std::int64_t i, Matrix<T>& C, std::int64_t cols) {
+void ApplyReflector(const std::vector<T>& packed, Number tau, std::int64_t m, std::int64_t i,
+                    Matrix<T>& C, std::int64_t cols) {
   using Ops = Arithmetic<T>;
-  const auto v = [&](std::int64_t r) { return r == i ? Number{1, 0} : Ops::Of(packed[static_cast<std::size_t>(r + i * m)]); };
+  const auto v = [&](std::int64_t r) {
+    return r == i ? Number{1, 0} : Ops::Of(packed[static_cast<std::size_t>(r + i * m)]);
+  };
   for (std::int64_t j = 0; j < cols; ++j) {
     Number w;
     for (std::int64_t r = i; r < m; ++r) w = w + Ops::Times(Conj(v(r)), C(r, j));
@@ -86,7 +93,8 @@ void ApplyReflector(const std::vector<T>& packed, Number tau, std::int64_t m, st
 }
 
 template <class T>
-Matrix<T> FormQ(const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m, std::int64_t cols) {
+Matrix<T> FormQ(const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m,
+                std::int64_t cols) {
   Matrix<T> Q(m, cols);
   for (std::int64_t j = 0; j < cols; ++j) Q(j, j) = {1, 0};
   for (auto i = static_cast<std::int64_t>(tau.size()) - 1; i >= 0; --i) {
@@ -122,7 +130,8 @@ double OrthogonalityRatio(const std::vector<T>& Q, std::int64_t m, std::int64_t 
 }
 
 template <class T>
-std::vector<T> QFromReflectors(const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m, std::int64_t cols) {
+std::vector<T> QFromReflectors(const std::vector<T>& packed, const std::vector<T>& tau,
+                               std::int64_t m, std::int64_t cols) {
   const Matrix<T> Q = FormQ(packed, tau, m, cols);
   std::vector<T> rounded(static_cast<std::size_t>(m * cols));
   std::transform(Q.col(0), Q.col(0) + m * cols, rounded.begin(), Arithmetic<T>::Round);
@@ -130,7 +139,8 @@ std::vector<T> QFromReflectors(const std::vector<T>& packed, const std::vector<T
 }
 
 template <class T>
-Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vector<T>& R, std::int64_t m, std::int64_t n) {
+Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vector<T>& R,
+                std::int64_t m, std::int64_t n) {
   using Ops = Arithmetic<T>;
   const std::int64_t k = std::min(m, n);
   const std::int64_t q = m == 0 ? 0 : static_cast<std::int64_t>(Q.size()) / m;
@@ -139,11 +149,13 @@ Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vec
   Matrix<T> r(R, k);
   for (std::int64_t j = 0; j < n; ++j) {
     const long double bound = ColumnBound<T>(a.col(j), m);
-    for (std::int64_t i = j + 1; i < k; ++i) ratios.triangular &= r(i, j).re == 0 && r(i, j).im == 0;
+    for (std::int64_t i = j + 1; i < k; ++i)
+      ratios.triangular &= r(i, j).re == 0 && r(i, j).im == 0;
     long double inside = 0;  // ||(R - Q^H A)_j||^2, R with zero rows appended where Q is complete
     for (std::int64_t c = 0; c < q; ++c) {
       Number dot = c < k ? r(c, j) : Number{};
-      for (std::int64_t i = 0; i < m; ++i) dot = dot - Ops::Times(Conj(wide_q.col(c)[i]), a.col(j)[i]);
+      for (std::int64_t i = 0; i < m; ++i)
+        dot = dot - Ops::Times(Conj(wide_q.col(c)[i]), a.col(j)[i]);
       inside += Square(dot);
     }
     ratios.residual = Worst(ratios.residual, Ratio(inside, bound));
@@ -151,7 +163,8 @@ Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vec
     long double outside = 0;  // ||(A - Q R)_j||^2
     for (std::int64_t i = 0; i < m; ++i) {
       Number sum = a.col(j)[i];
-      for (std::int64_t c = 0; c <= std::min(j, k - 1); ++c) sum = sum - Ops::Times(wide_q.col(c)[i], r(c, j));
+      for (std::int64_t c = 0; c <= std::min(j, k - 1); ++c)
+        sum = sum - Ops::Times(wide_q.col(c)[i], r(c, j));
       outside += Square(sum);
     }
     ratios.residual = Worst(ratios.residual, Ratio(outside, bound));
@@ -161,8 +174,8 @@ Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vec
 }
 
 template <class T>
-Ratios ReflectorRatios(const std::vector<T>& A, const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m,
-                       std::int64_t n) {
+Ratios ReflectorRatios(const std::vector<T>& A, const std::vector<T>& packed,
+                       const std::vector<T>& tau, std::int64_t m, std::int64_t n) {
   const std::int64_t k = std::min(m, n);
   Ratios ratios;
   const Matrix<T> a(A, m);
@@ -179,12 +192,13 @@ Ratios ReflectorRatios(const std::vector<T>& A, const std::vector<T>& packed, co
   return ratios;
 }
 
-#define FACTORD_INSTANTIATE(T)                                                                                          \
-  template Ratios QrRatios(const std::vector<T>&, const std::vector<T>&, const std::vector<T>&, std::int64_t,           \
-                           std::int64_t);                                                                               \
-  template Ratios ReflectorRatios(const std::vector<T>&, const std::vector<T>&, const std::vector<T>&, std::int64_t,    \
-                                  std::int64_t);                                                                        \
-  template std::vector<T> QFromReflectors(const std::vector<T>&, const std::vector<T>&, std::int64_t, std::int64_t);                                                                \
+#define FACTORD_INSTANTIATE(T)                                                                  \
+  template Ratios QrRatios(const std::vector<T>&, const std::vector<T>&, const std::vector<T>&, \
+                           std::int64_t, std::int64_t);                                         \
+  template Ratios ReflectorRatios(const std::vector<T>&, const std::vector<T>&,                 \
+                                  const std::vector<T>&, std::int64_t, std::int64_t);           \
+  template std::vector<T> QFromReflectors(const std::vector<T>&, const std::vector<T>&,         \
+                                          std::int64_t, std::int64_t);                          \
   template double OrthogonalityRatio(const std::vector<T>&, std::int64_t, std::int64_t);
 FACTORD_INSTANTIATE(float)
 FACTORD_INSTANTIATE(double)

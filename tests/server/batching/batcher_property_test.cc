@@ -243,7 +243,7 @@ TEST(BatcherProperty, HoldsWithoutDelay) {
             .max_batch_cost = Milliseconds(8),
             .low_priority_ageing = Milliseconds(4),
             .deadline_slack = Milliseconds(5)},
-           200, 400);
+           100, 400);
 }
 
 TEST(BatcherProperty, HoldsUnderTightLimits) {
@@ -254,7 +254,7 @@ TEST(BatcherProperty, HoldsUnderTightLimits) {
             .max_batch_cost = Milliseconds(2),
             .low_priority_ageing = absl::InfiniteDuration(),
             .deadline_slack = {}},
-           200, 400);
+           100, 400);
 }
 
 TEST(BatcherProperty, HoldsWithADelay) {
@@ -264,7 +264,7 @@ TEST(BatcherProperty, HoldsWithADelay) {
             .max_delay = Milliseconds(2),
             .low_priority_ageing = Milliseconds(4),
             .deadline_slack = Milliseconds(1)},
-           200, 400);
+           100, 400);
 }
 
 TEST(BatcherProperty, HoldsWithLongQueues) {

@@ -40,7 +40,8 @@ constexpr double kUnit = sizeof(decltype(std::abs(T{}))) == 4 ? 0x1p-24 : 0x1p-5
 
 // op(Q) C or C op(Q), in plain loops.
 template <class T>
-std::vector<T> Product(const std::vector<T>& Q, std::int64_t m, bool adjoint, bool left, const std::vector<T>& C, std::int64_t p) {
+std::vector<T> Product(const std::vector<T>& Q, std::int64_t m, bool adjoint, bool left,
+                       const std::vector<T>& C, std::int64_t p) {
   const auto q = [&](std::int64_t i, std::int64_t j) {
     if (!adjoint) return Q[static_cast<std::size_t>(i + j * m)];
     const T x = Q[static_cast<std::size_t>(j + i * m)];
@@ -56,7 +57,8 @@ std::vector<T> Product(const std::vector<T>& Q, std::int64_t m, bool adjoint, bo
     for (std::int64_t i = 0; i < rows; ++i) {
       T sum(0);
       for (std::int64_t l = 0; l < m; ++l) {
-        sum += left ? q(i, l) * C[static_cast<std::size_t>(l + j * m)] : C[static_cast<std::size_t>(i + l * p)] * q(l, j);
+        sum += left ? q(i, l) * C[static_cast<std::size_t>(l + j * m)]
+                    : C[static_cast<std::size_t>(i + l * p)] * q(l, j);
       }
       result[static_cast<std::size_t>(i + j * rows)] = sum;
     }
@@ -83,7 +85,8 @@ void CheckForm(Factorizer& factorizer, std::int64_t m, std::int64_t n) {
       job.Set(Operand::kTau, 0, f.tau);
       RunBatch(factorizer, {&job});
       const std::vector<T> Q = job.Get<T>(Operand::kQ, 0);
-      const std::vector<T> exact = QFromReflectors(f.packed, f.tau, m, ExtentOf(spec, Operand::kQ).cols);
+      const std::vector<T> exact =
+          QFromReflectors(f.packed, f.tau, m, ExtentOf(spec, Operand::kQ).cols);
       EXPECT_LE(Difference(Q, exact), 30 * static_cast<double>(m) * kUnit<T>);
       EXPECT_TRUE(job.failures().empty());
     }
@@ -95,9 +98,12 @@ void CheckApply(Factorizer& factorizer, std::int64_t m, std::int64_t n, std::int
   const Factors<T> f = Reflect<T>(factorizer, m, n, 21);
   for (int bits = 0; bits < 8; ++bits) {
     const bool left = bits & 1, adjoint = bits & 2;
-    SCOPED_TRACE(::testing::Message() << Name(DTypeOf<T>()) << ' ' << m << 'x' << n << " p " << p << (left ? " left" : " right")
-                                      << (adjoint ? " adjoint" : " plain") << (bits & 4 ? " columns" : " rows"));
-    Spec spec = FormSpec<T>(m, n, QMode::kNone, bits & 4 ? Layout::kRowMajor : Layout::kColumnMajor);
+    SCOPED_TRACE(::testing::Message()
+                 << Name(DTypeOf<T>()) << ' ' << m << 'x' << n << " p " << p
+                 << (left ? " left" : " right") << (adjoint ? " adjoint" : " plain")
+                 << (bits & 4 ? " columns" : " rows"));
+    Spec spec =
+        FormSpec<T>(m, n, QMode::kNone, bits & 4 ? Layout::kRowMajor : Layout::kColumnMajor);
     spec.op = Op::kApplyQ;
     spec.side = left ? Side::kLeft : Side::kRight;
     spec.q_op = adjoint ? QOp::kAdjoint : QOp::kPlain;
@@ -162,7 +168,8 @@ TEST_P(FactorizerSuite, ZeroTauMeansIdentity) {
   }
 }
 
-// C's columns (left) and rows (right) are scaled one by one: neither huge nor subnormal ones lose digits.
+// C's columns (left) and rows (right) are scaled one by one: neither huge nor subnormal ones lose
+// digits.
 TEST_P(FactorizerSuite, ApplyQKeepsDigitsOverTheWholeRange) {
   const Factors<float> f = Reflect<float>(factorizer(), 9, 5, 24);
   const std::vector<float> C = Normal<float>(9, 3, 25);
@@ -176,15 +183,18 @@ TEST_P(FactorizerSuite, ApplyQKeepsDigitsOverTheWholeRange) {
     const int e[] = {-110, 0, 124};
     std::vector<float> wide = C;
     for (std::size_t i = 0; i < wide.size(); ++i) wide[i] = std::ldexp(wide[i], e[i / 9]);
-    for (auto [job, c] : {std::pair<TestJob*, const std::vector<float>*>{&plain, &C}, {&scaled, &wide}}) {
+    for (auto [job, c] :
+         {std::pair<TestJob*, const std::vector<float>*>{&plain, &C}, {&scaled, &wide}}) {
       job->Set(Operand::kReflectors, 0, f.packed);
       job->Set(Operand::kTau, 0, f.tau);
       job->Set(Operand::kRhs, 0, side == Side::kLeft ? *c : Transposed(*c, 9, 3));
       RunBatch(factorizer(), {job});
     }
-    auto expected = plain.Get<float>(Operand::kResult, 0), got = scaled.Get<float>(Operand::kResult, 0);
+    auto expected = plain.Get<float>(Operand::kResult, 0),
+         got = scaled.Get<float>(Operand::kResult, 0);
     if (side == Side::kRight) expected = Transposed(expected, 3, 9), got = Transposed(got, 3, 9);
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], std::ldexp(expected[i], e[i / 9])) << i;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_EQ(got[i], std::ldexp(expected[i], e[i / 9])) << i;
   }
 }
 

@@ -10,7 +10,8 @@ namespace factord::testing {
 namespace {
 
 template <class T>
-std::vector<std::byte> Alone(Factorizer& factorizer, const Spec& spec, const std::vector<std::vector<T>>& inputs) {
+std::vector<std::byte> Alone(Factorizer& factorizer, const Spec& spec,
+                             const std::vector<std::vector<T>>& inputs) {
   TestJob job(spec, 1);
   for (std::size_t o = 0; o < inputs.size(); ++o) job.Set(InputsOf(spec)[o], 0, inputs[o]);
   RunBatch(factorizer, {&job});
@@ -43,7 +44,8 @@ std::vector<Spec> SpecsOf(std::int64_t m, std::int64_t n) {
 
 template <class T>
 void CheckBatchInvariance(Factorizer& factorizer, const Spec& spec, std::int64_t count) {
-  SCOPED_TRACE(::testing::Message() << Name(spec.op) << ' ' << Name(spec.dtype) << ' ' << spec.m << 'x' << spec.n << " batch " << count);
+  SCOPED_TRACE(::testing::Message() << Name(spec.op) << ' ' << Name(spec.dtype) << ' ' << spec.m
+                                    << 'x' << spec.n << " batch " << count);
   TestJob job(spec, count), other(SpecsOf<T>(5, 4)[0], 3);
   for (std::int64_t i = 0; i < 3; ++i) other.Set(Operand::kA, i, Normal<T>(5, 4, 1));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -52,21 +54,26 @@ void CheckBatchInvariance(Factorizer& factorizer, const Spec& spec, std::int64_t
   }
   RunBatch(factorizer, {&other, &job});
   for (std::int64_t i : {std::int64_t{0}, count / 2, count - 1}) {
-    EXPECT_EQ(job.OutputBytes(i), Alone(factorizer, spec, RandomInputs<T>(spec, static_cast<std::uint64_t>(100 * i)))) << i;
+    EXPECT_EQ(job.OutputBytes(i),
+              Alone(factorizer, spec, RandomInputs<T>(spec, static_cast<std::uint64_t>(100 * i))))
+        << i;
   }
 }
 
 TEST_P(FactorizerSuite, MatrixInABatchHasTheBitsItHasAlone) {
-  for (auto [m, n] : {std::pair<std::int64_t, std::int64_t>{8, 8}, {7, 3}, {3, 40}, {33, 33}, {64, 20}}) {
+  for (auto [m, n] :
+       {std::pair<std::int64_t, std::int64_t>{8, 8}, {7, 3}, {3, 40}, {33, 33}, {64, 20}}) {
     for (std::int64_t count : {1, 2, 7, 512}) {
-      for (const Spec& spec : SpecsOf<float>(m, n)) CheckBatchInvariance<float>(factorizer(), spec, count);
+      for (const Spec& spec : SpecsOf<float>(m, n))
+        CheckBatchInvariance<float>(factorizer(), spec, count);
     }
     for (const Spec& spec : SpecsOf<std::complex<double>>(m, n)) {
       CheckBatchInvariance<std::complex<double>>(factorizer(), spec, 7);
     }
   }
   // Large enough to be worked on by the whole pool when alone.
-  for (const Spec& spec : SpecsOf<float>(260, 250)) CheckBatchInvariance<float>(factorizer(), spec, 8);
+  for (const Spec& spec : SpecsOf<float>(260, 250))
+    CheckBatchInvariance<float>(factorizer(), spec, 8);
 }
 
 template <class T>
@@ -87,7 +94,9 @@ void CheckIsolation(Factorizer& factorizer, const Spec& spec, T poison) {
     EXPECT_EQ(job.failures(), (std::vector<MatrixFailure>{{2, MatrixCode::kNonfiniteInput}}));
     for (std::int64_t i = 0; i < kCount; ++i) {
       if (i == 2) continue;
-      EXPECT_EQ(job.OutputBytes(i), Alone(factorizer, spec, RandomInputs<T>(spec, static_cast<std::uint64_t>(i)))) << i;
+      EXPECT_EQ(job.OutputBytes(i),
+                Alone(factorizer, spec, RandomInputs<T>(spec, static_cast<std::uint64_t>(i))))
+          << i;
     }
     for (Operand output : OutputsOf(spec)) {
       if (output == Operand::kRank) {
@@ -143,7 +152,8 @@ TEST_P(FactorizerSuite, FailuresAreListedByIndexOfTheTensor) {
   }
   RunBatch(factorizer(), {&job});
   ASSERT_EQ(job.failures().size(), 334u);
-  for (std::size_t f = 0; f < job.failures().size(); ++f) EXPECT_EQ(job.failures()[f].index, static_cast<std::int64_t>(3 * f));
+  for (std::size_t f = 0; f < job.failures().size(); ++f)
+    EXPECT_EQ(job.failures()[f].index, static_cast<std::int64_t>(3 * f));
 }
 
 TEST_P(FactorizerSuite, EmptyBatchOfMatricesIsFine) {

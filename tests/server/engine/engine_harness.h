@@ -40,7 +40,8 @@ class TestJob {
     const Extent extent = ExtentOf(spec_, operand);
     std::vector<T> A(static_cast<std::size_t>(extent.elements()));
     if (!A.empty()) std::memcpy(A.data(), At(operand, i), A.size() * sizeof(T));
-    return LayoutOf(spec_, operand) == Layout::kRowMajor ? Transposed(A, extent.cols, extent.rows) : A;
+    return LayoutOf(spec_, operand) == Layout::kRowMajor ? Transposed(A, extent.cols, extent.rows)
+                                                         : A;
   }
   std::int32_t Rank(std::int64_t i) const { return Get<std::int32_t>(Operand::kRank, i)[0]; }
 
@@ -105,7 +106,8 @@ constexpr DType DTypeOf() {
 }
 
 template <class T>
-Spec FactorizeSpec(std::int64_t m, std::int64_t n, QMode q = QMode::kReduced, bool reflectors = true) {
+Spec FactorizeSpec(std::int64_t m, std::int64_t n, QMode q = QMode::kReduced,
+                   bool reflectors = true) {
   Spec spec;
   spec.dtype = DTypeOf<T>();
   spec.m = m;

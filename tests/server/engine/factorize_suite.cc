@@ -24,10 +24,12 @@ void ForTypes(F&& f) {
 
 // Every output of one matrix within the bounds, and consistent with the others.
 template <class T>
-void CheckMatrix(Factorizer& factorizer, Kind kind, Shape shape, Layout layout, QMode q, std::uint64_t seed) {
-  SCOPED_TRACE(::testing::Message() << Name(DTypeOf<T>()) << ' ' << Name(kind) << ' ' << shape.m << 'x' << shape.n
-                                    << (layout == Layout::kRowMajor ? " rows" : " columns")
-                                    << (q == QMode::kComplete ? " complete" : " reduced") << " seed " << seed);
+void CheckMatrix(Factorizer& factorizer, Kind kind, Shape shape, Layout layout, QMode q,
+                 std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message()
+               << Name(DTypeOf<T>()) << ' ' << Name(kind) << ' ' << shape.m << 'x' << shape.n
+               << (layout == Layout::kRowMajor ? " rows" : " columns")
+               << (q == QMode::kComplete ? " complete" : " reduced") << " seed " << seed);
   const std::vector<T> A = Generate<T>(kind, shape.m, shape.n, seed);
   Spec spec = FactorizeSpec<T>(shape.m, shape.n, q);
   spec.layout = layout;
@@ -57,7 +59,8 @@ template <class T>
 void CheckShape(Factorizer& factorizer, Shape shape, std::uint64_t seed) {
   for (Kind kind : kKinds) {
     const bool odd = (shape.m + shape.n + static_cast<int>(kind)) % 2 != 0;
-    const bool complete = (shape.m * 3 + shape.n + static_cast<int>(kind)) % 3 == 0 && shape.m <= 70;
+    const bool complete =
+        (shape.m * 3 + shape.n + static_cast<int>(kind)) % 3 == 0 && shape.m <= 70;
     CheckMatrix<T>(factorizer, kind, shape, odd ? Layout::kRowMajor : Layout::kColumnMajor,
                    complete ? QMode::kComplete : QMode::kReduced, seed);
   }
@@ -73,8 +76,9 @@ TEST_P(FactorizerSuite, AllSmallShapesAreAccurateForAllKinds) {
 
 // LAPACK's own list, each side of every block boundary, tall and wide.
 TEST_P(FactorizerSuite, LargerShapesAreAccurateForAllKinds) {
-  constexpr Shape kShapes[] = {{50, 50}, {50, 10}, {10, 50}, {31, 31}, {32, 32}, {33, 33}, {31, 46}, {31, 47}, {31, 48},
-                               {20, 35}, {20, 36}, {63, 64}, {64, 64}, {65, 65}, {48, 33}, {33, 48}, {47, 49}, {200, 7}, {3, 200}};
+  constexpr Shape kShapes[] = {{50, 50}, {50, 10}, {10, 50}, {31, 31}, {32, 32}, {33, 33}, {31, 46},
+                               {31, 47}, {31, 48}, {20, 35}, {20, 36}, {63, 64}, {64, 64}, {65, 65},
+                               {48, 33}, {33, 48}, {47, 49}, {200, 7}, {3, 200}};
   ForTypes([&]<class T>(T) {
     for (Shape shape : kShapes) CheckShape<T>(factorizer(), shape, 2);
   });
@@ -83,11 +87,14 @@ TEST_P(FactorizerSuite, LargerShapesAreAccurateForAllKinds) {
 TEST_P(FactorizerSuite, LargeShapesAreAccurate) {
   constexpr Shape kShapes[] = {{1000, 5}, {300, 40}, {40, 300}, {127, 127}, {129, 129}, {140, 257}};
   for (Shape shape : kShapes) {
-    for (Kind kind : {Kind::kNormal, Kind::kGradedColumns, Kind::kEqualColumns, Kind::kNearlyDependent}) {
+    for (Kind kind :
+         {Kind::kNormal, Kind::kGradedColumns, Kind::kEqualColumns, Kind::kNearlyDependent}) {
       CheckMatrix<float>(factorizer(), kind, shape, Layout::kRowMajor, QMode::kReduced, 3);
     }
-    CheckMatrix<double>(factorizer(), Kind::kGradedRows, shape, Layout::kColumnMajor, QMode::kReduced, 4);
-    CheckMatrix<std::complex<float>>(factorizer(), Kind::kNormal, shape, Layout::kColumnMajor, QMode::kReduced, 5);
+    CheckMatrix<double>(factorizer(), Kind::kGradedRows, shape, Layout::kColumnMajor,
+                        QMode::kReduced, 4);
+    CheckMatrix<std::complex<float>>(factorizer(), Kind::kNormal, shape, Layout::kColumnMajor,
+                                     QMode::kReduced, 5);
   }
 }
 
@@ -108,7 +115,8 @@ TEST_P(FactorizerSuite, ZeroMatrixGivesIdentityExactly) {
     for (Shape shape : {Shape{2, 1}, {1, 1}, {5, 3}, {3, 5}, {64, 64}, {31, 60}, {100, 40}}) {
       const auto q = shape.m > 3 ? QMode::kComplete : QMode::kReduced;
       const Spec spec = FactorizeSpec<T>(shape.m, shape.n, q);
-      const Factors<T> f = Factorize(factorizer(), spec, std::vector<T>(static_cast<std::size_t>(shape.m * shape.n)));
+      const Factors<T> f = Factorize(factorizer(), spec,
+                                     std::vector<T>(static_cast<std::size_t>(shape.m * shape.n)));
       EXPECT_EQ(f.R, std::vector<T>(f.R.size()));
       EXPECT_EQ(f.tau, std::vector<T>(f.tau.size()));
       EXPECT_EQ(f.Q, Generate<T>(Kind::kIdentity, shape.m, ExtentOf(spec, Operand::kQ).cols, 0));
@@ -117,7 +125,8 @@ TEST_P(FactorizerSuite, ZeroMatrixGivesIdentityExactly) {
 }
 
 TEST_P(FactorizerSuite, RealUpperTriangularMatrixReturnsItselfExactly) {
-  for (Shape shape : {Shape{1, 1}, {5, 3}, {6, 6}, {3, 7}, {31, 60}, {40, 40}, {70, 64}, {64, 90}}) {
+  for (Shape shape :
+       {Shape{1, 1}, {5, 3}, {6, 6}, {3, 7}, {31, 60}, {40, 40}, {70, 64}, {64, 90}}) {
     const std::vector<double> A = Generate<double>(Kind::kUpper, shape.m, shape.n, 8);
     const Factors<double> f = Factorize(factorizer(), FactorizeSpec<double>(shape.m, shape.n), A);
     EXPECT_EQ(f.packed, A);
@@ -152,7 +161,8 @@ TEST_P(FactorizerSuite, OneByOneFollowsLapack) {
 
 TEST_P(FactorizerSuite, EmptyMatricesGiveEmptyFactors) {
   for (Shape shape : {Shape{0, 0}, {0, 3}, {3, 0}}) {
-    const Factors<double> f = Factorize<double>(factorizer(), FactorizeSpec<double>(shape.m, shape.n, QMode::kComplete), {});
+    const Factors<double> f = Factorize<double>(
+        factorizer(), FactorizeSpec<double>(shape.m, shape.n, QMode::kComplete), {});
     EXPECT_TRUE(f.R.empty() && f.tau.empty() && f.failures.empty());
     EXPECT_EQ(f.Q, Generate<double>(Kind::kIdentity, shape.m, shape.m, 0));
   }
@@ -164,9 +174,12 @@ TEST_P(FactorizerSuite, PowerOfTwoColumnScalingChangesNoBits) {
     for (Shape shape : {Shape{7, 5}, {5, 9}, {40, 36}, {20, 60}}) {
       const std::vector<T> A = Normal<T>(shape.m, shape.n, 9);
       std::vector<T> scaled = A;
-      const auto factor = [](std::int64_t j) { return T(std::ldexp(1.0f, static_cast<int>(j * 37 % 200) - 100)); };
+      const auto factor = [](std::int64_t j) {
+        return T(std::ldexp(1.0f, static_cast<int>(j * 37 % 200) - 100));
+      };
       for (std::int64_t j = 0; j < shape.n; ++j) {
-        for (std::int64_t i = 0; i < shape.m; ++i) scaled[static_cast<std::size_t>(i + j * shape.m)] *= factor(j);
+        for (std::int64_t i = 0; i < shape.m; ++i)
+          scaled[static_cast<std::size_t>(i + j * shape.m)] *= factor(j);
       }
       const Spec spec = FactorizeSpec<T>(shape.m, shape.n);
       const Factors<T> plain = Factorize(factorizer(), spec, A);
@@ -183,8 +196,8 @@ TEST_P(FactorizerSuite, PowerOfTwoColumnScalingChangesNoBits) {
   });
 }
 
-// The largest entry 2^e, e up to the largest exponent: R is 2^e times that of the unscaled matrix while it is
-// representable, and the matrix is marked where it is not.
+// The largest entry 2^e, e up to the largest exponent: R is 2^e times that of the unscaled matrix
+// while it is representable, and the matrix is marked where it is not.
 TEST_P(FactorizerSuite, NearOverflowRIsExactOrMarked) {
   std::vector<float> A = Normal<float>(30, 4, 10);
   float largest = 0;
@@ -236,15 +249,19 @@ double Determinant(std::vector<double> A, std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) {
     std::int64_t pivot = c;
     for (std::int64_t r = c; r < n; ++r) {
-      if (std::abs(A[static_cast<std::size_t>(r + c * n)]) > std::abs(A[static_cast<std::size_t>(pivot + c * n)])) pivot = r;
+      if (std::abs(A[static_cast<std::size_t>(r + c * n)]) >
+          std::abs(A[static_cast<std::size_t>(pivot + c * n)]))
+        pivot = r;
     }
     if (pivot != c) det = -det;
-    for (std::int64_t j = 0; j < n; ++j) std::swap(A[static_cast<std::size_t>(pivot + j * n)], A[static_cast<std::size_t>(c + j * n)]);
+    for (std::int64_t j = 0; j < n; ++j)
+      std::swap(A[static_cast<std::size_t>(pivot + j * n)], A[static_cast<std::size_t>(c + j * n)]);
     const double p = A[static_cast<std::size_t>(c + c * n)];
     det *= p;
     for (std::int64_t r = c + 1; r < n; ++r) {
       const double factor = A[static_cast<std::size_t>(r + c * n)] / p;
-      for (std::int64_t j = c; j < n; ++j) A[static_cast<std::size_t>(r + j * n)] -= factor * A[static_cast<std::size_t>(c + j * n)];
+      for (std::int64_t j = c; j < n; ++j)
+        A[static_cast<std::size_t>(r + j * n)] -= factor * A[static_cast<std::size_t>(c + j * n)];
     }
   }
   return det;
@@ -252,7 +269,8 @@ double Determinant(std::vector<double> A, std::int64_t n) {
 
 TEST_P(FactorizerSuite, SpecialOrthogonalQHasDeterminantOne) {
   for (std::int64_t n : {0, 1, 2, 3, 4, 5, 8, 31, 33}) {
-    for (Kind kind : {Kind::kNormal, Kind::kIdentity, Kind::kZero, Kind::kPermutation, Kind::kUpper, Kind::kRankOne}) {
+    for (Kind kind : {Kind::kNormal, Kind::kIdentity, Kind::kZero, Kind::kPermutation, Kind::kUpper,
+                      Kind::kRankOne}) {
       for (std::uint64_t seed = 0; seed < 4; ++seed) {
         const std::vector<double> A = Generate<double>(kind, n, n, seed);
         Spec spec = FactorizeSpec<double>(n, n, QMode::kReduced, /*reflectors=*/false);
@@ -260,19 +278,22 @@ TEST_P(FactorizerSuite, SpecialOrthogonalQHasDeterminantOne) {
         const Factors<double> f = Factorize(factorizer(), spec, A);
         EXPECT_NEAR(Determinant(f.Q, n), 1, 1e-12) << n << ' ' << Name(kind);
         EXPECT_TRUE(QrRatios(A, f.Q, f.R, n, n).Hold());
-        for (std::int64_t i = 0; i + 1 < n; ++i) EXPECT_GE(f.R[static_cast<std::size_t>(i + i * n)], 0);
+        for (std::int64_t i = 0; i + 1 < n; ++i)
+          EXPECT_GE(f.R[static_cast<std::size_t>(i + i * n)], 0);
       }
     }
   }
 }
 
-// With the sign fix, Q of Gaussian matrices is Haar-distributed: its entries have mean 0 (without it, Q_00 < 0 always).
+// With the sign fix, Q of Gaussian matrices is Haar-distributed: its entries have mean 0 (without
+// it, Q_00 < 0 always).
 TEST_P(FactorizerSuite, NonnegativeSignGivesCentredQ) {
   Spec spec = FactorizeSpec<double>(2, 2, QMode::kReduced, /*reflectors=*/false);
   spec.sign = Sign::kNonnegative;
   constexpr int kDraws = 4000;
   TestJob job(spec, kDraws);
-  for (int i = 0; i < kDraws; ++i) job.Set(Operand::kA, i, Normal<double>(2, 2, static_cast<std::uint64_t>(i)));
+  for (int i = 0; i < kDraws; ++i)
+    job.Set(Operand::kA, i, Normal<double>(2, 2, static_cast<std::uint64_t>(i)));
   RunBatch(factorizer(), {&job});
   double sum = 0;
   for (int i = 0; i < kDraws; ++i) sum += job.Get<double>(Operand::kQ, i)[0];

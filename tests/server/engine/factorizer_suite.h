@@ -18,7 +18,9 @@ struct Engine {
   std::function<std::unique_ptr<Factorizer>()> make;
 };
 inline void PrintTo(const Engine& engine, std::ostream* out) { *out << engine.name; }
-inline std::string EngineName(const ::testing::TestParamInfo<Engine>& info) { return info.param.name; }
+inline std::string EngineName(const ::testing::TestParamInfo<Engine>& info) {
+  return info.param.name;
+}
 
 class FactorizerSuite : public ::testing::TestWithParam<Engine> {
  protected:

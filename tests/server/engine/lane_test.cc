@@ -34,26 +34,32 @@ std::vector<Ended> RunTwoJobs(const absl::Status& status, Lane::Finished finishe
     auto job = std::make_unique<Job>();
     job->count = count;
     job->queued = absl::Now() - absl::Seconds(1);
-    job->done = [&ended](Job& done, const absl::Status& s) { ended.push_back({done.batch_matrices, done.times, s}); };
+    job->done = [&ended](Job& done, const absl::Status& s) {
+      ended.push_back({done.batch_matrices, done.times, s});
+    };
     batch.jobs.push_back(std::move(job));
   }
   std::optional<Batch> next = std::move(batch);
   FakeFactorizer factorizer(status);
   {
-    Lane lane("test lane of a long name", factorizer, [&next] { return std::exchange(next, std::nullopt); }, std::move(finished));
+    Lane lane(
+        "test lane of a long name", factorizer,
+        [&next] { return std::exchange(next, std::nullopt); }, std::move(finished));
   }
   return ended;
 }
 
 TEST(Lane, CompletesEveryJobWithItsTimes) {
   int batches = 0;
-  const auto ended = RunTwoJobs(absl::OkStatus(), [&](Batch& batch, absl::Time started, absl::Duration elapsed, const absl::Status& s) {
-    ++batches;
-    EXPECT_EQ(batch.jobs.size(), 2u);
-    EXPECT_LE(started, absl::Now());
-    EXPECT_GE(elapsed, absl::ZeroDuration());
-    EXPECT_TRUE(s.ok());
-  });
+  const auto ended = RunTwoJobs(
+      absl::OkStatus(),
+      [&](Batch& batch, absl::Time started, absl::Duration elapsed, const absl::Status& s) {
+        ++batches;
+        EXPECT_EQ(batch.jobs.size(), 2u);
+        EXPECT_LE(started, absl::Now());
+        EXPECT_GE(elapsed, absl::ZeroDuration());
+        EXPECT_TRUE(s.ok());
+      });
   EXPECT_EQ(batches, 1);
   ASSERT_EQ(ended.size(), 2u);
   for (const Ended& job : ended) {
@@ -69,7 +75,11 @@ TEST(Lane, EngineErrorEndsEveryJobOfTheBatch) {
   for (const Ended& job : ended) EXPECT_EQ(job.status.code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(Lane, StopsWhenThereIsNothing) { FakeFactorizer factorizer(absl::OkStatus()); Lane lane("idle", factorizer, [] { return std::nullopt; }, nullptr); }
+TEST(Lane, StopsWhenThereIsNothing) {
+  FakeFactorizer factorizer(absl::OkStatus());
+  Lane lane(
+      "idle", factorizer, [] { return std::nullopt; }, nullptr);
+}
 
 }  // namespace
 }  // namespace factord

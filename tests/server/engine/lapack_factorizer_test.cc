@@ -16,7 +16,8 @@ std::unique_ptr<Factorizer> MakeLapack() {
   return initialized ? std::make_unique<LapackFactorizer>(2) : nullptr;
 }
 
-INSTANTIATE_TEST_SUITE_P(Lapack, FactorizerSuite, ::testing::Values(Engine{"TwoThreads", MakeLapack}), EngineName);
+INSTANTIATE_TEST_SUITE_P(Lapack, FactorizerSuite,
+                         ::testing::Values(Engine{"TwoThreads", MakeLapack}), EngineName);
 
 template <class T>
 void CheckThreads(std::int64_t m, std::int64_t n, std::int64_t count, Op op) {
@@ -40,7 +41,8 @@ void CheckThreads(std::int64_t m, std::int64_t n, std::int64_t count, Op op) {
       if (threads == 1) {
         expected.push_back(job.OutputBytes(i));
       } else {
-        EXPECT_EQ(job.OutputBytes(i), expected[static_cast<std::size_t>(i)]) << threads << " threads";
+        EXPECT_EQ(job.OutputBytes(i), expected[static_cast<std::size_t>(i)])
+            << threads << " threads";
       }
     }
   }

@@ -4,9 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <thread>
 #include <vector>
-
-#include "absl/synchronization/barrier.h"
 
 namespace factord {
 namespace {
@@ -31,10 +30,11 @@ TEST(ThreadPool, RunsEachIterationOnce) {
 TEST(ThreadPool, UsesAllItsThreadsAtOnce) {
   ThreadPool pool(3);
   std::vector<int> workers(3);
-  auto* barrier = new absl::Barrier(3);
+  std::atomic<int> arrived{0};
   pool.ParallelFor(3, [&](std::int64_t i, int worker) {
     workers[static_cast<std::size_t>(i)] = worker;
-    if (barrier->Block()) delete barrier;
+    ++arrived;
+    while (arrived < 3) std::this_thread::yield();
   });
   std::sort(workers.begin(), workers.end());
   EXPECT_EQ(workers, (std::vector<int>{0, 1, 2}));
@@ -44,7 +44,8 @@ TEST(ThreadPool, ManyShortLoopsSeeEachOthersWrites) {
   ThreadPool pool(4);
   std::vector<std::int64_t> values(8);  // plain: the pool must order the loops
   for (int loop = 0; loop < 2000; ++loop) {
-    pool.ParallelFor(8, [&](std::int64_t i, int) { values[static_cast<std::size_t>(7 - i)] += loop; });
+    pool.ParallelFor(8,
+                     [&](std::int64_t i, int) { values[static_cast<std::size_t>(7 - i)] += loop; });
   }
   for (std::int64_t value : values) EXPECT_EQ(value, 1999 * 2000 / 2);
 }
