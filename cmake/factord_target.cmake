@@ -1,6 +1,20 @@
 # The three kinds of target factord has. Every one is C++20 with warnings as errors; includes are relative to the root.
 include(GoogleTest)
 
+# What the tests run with where a sanitizer is built in: one variable, since gtest_discover_tests takes no list of them.
+set(FACTORD_SANITIZER)
+set(FACTORD_SANITIZER_ENVIRONMENT)
+if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=(address|thread)")
+  set(FACTORD_SANITIZER ${CMAKE_MATCH_1})
+  set(suppressions ${CMAKE_SOURCE_DIR}/tests/support)
+  if(FACTORD_SANITIZER STREQUAL thread)
+    set(FACTORD_SANITIZER_ENVIRONMENT
+      TSAN_OPTIONS=suppressions=${suppressions}/tsan.supp:halt_on_error=1:second_deadlock_stack=1)
+  else()
+    set(FACTORD_SANITIZER_ENVIRONMENT UBSAN_OPTIONS=print_stacktrace=1)
+  endif()
+endif()
+
 function(_factord_compile target scope)
   target_compile_features(${target} ${scope} cxx_std_20)
   target_include_directories(${target} ${scope} ${CMAKE_SOURCE_DIR})
@@ -34,11 +48,15 @@ function(factord_executable)
   add_executable(${arg_NAME} ${arg_SOURCES})
   _factord_compile(${arg_NAME} PUBLIC)
   target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS})
+  if(FACTORD_SANITIZER STREQUAL thread)
+    target_link_libraries(${arg_NAME} PRIVATE factord_absl_tsan)
+  endif()
 endfunction()
 
 # factord_test(NAME x_test SOURCES ... DEPS ... [LABELS ...]): a GoogleTest binary; each of its tests is a CTest.
 function(factord_test)
   cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPS;LABELS" ${ARGN})
   factord_executable(NAME ${arg_NAME} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${arg_NAME} PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}" DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${arg_NAME} DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 300 LABELS "${arg_LABELS}" ENVIRONMENT "${FACTORD_SANITIZER_ENVIRONMENT}")
 endfunction()

@@ -32,6 +32,10 @@ absl::Status Options::Validate() const {
   }
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
   RETURN_IF_ERROR(AtLeast<std::int64_t>("max_message_bytes", max_message_bytes, 4096));
+  if (max_message_bytes > INT32_MAX) {
+    return InvalidField("max_message_bytes", absl::StrCat("is ", max_message_bytes,
+                                                          "; gRPC's own limit is ", INT32_MAX));
+  }
   RETURN_IF_ERROR(AtLeast<std::int64_t>("max_tensors", max_tensors, 1));
   RETURN_IF_ERROR(AtLeast<std::int64_t>("memory_budget_bytes", memory_budget_bytes, 0));
   RETURN_IF_ERROR(AtLeast("max_concurrent_streams", max_concurrent_streams, 1));

@@ -23,6 +23,8 @@ TEST(Options, Validate_NamesTheField) {
   EXPECT_EQ(field_of([](Options& o) { o.listen = {"localhost"}; }), "listen");
   EXPECT_EQ(field_of([](Options& o) { o.cpu_threads = -1; }), "cpu_threads");
   EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = 0; }), "max_message_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = std::int64_t{1} << 31; }),
+            "max_message_bytes");
   EXPECT_EQ(field_of([](Options& o) { o.max_queued_jobs = 0; }), "max_queued_jobs");
   EXPECT_EQ(field_of([](Options& o) { o.chunk_bytes = 0; }), "chunk_bytes");
   EXPECT_EQ(field_of([](Options& o) { o.grace_period = absl::Seconds(-1); }), "grace_period");

@@ -46,6 +46,7 @@ def running(binary):
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+            assert process.returncode == 0, f"{binary} ended with {process.returncode}"
 
 
 @pytest.fixture(scope="session")
