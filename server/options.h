@@ -38,7 +38,7 @@ struct Options {
   // Inputs and results of one batch.
   std::int64_t max_batch_bytes = std::int64_t{256} << 20;
   // Predicted time of one batch; caps how long others wait for a lane.
-  absl::Duration max_batch_cost = absl::Milliseconds(20);
+  absl::Duration max_batch_cost = absl::Milliseconds(50);
   // How long a batch may wait for company though a lane is idle.
   absl::Duration max_batch_delay = absl::ZeroDuration();
   // How long low-priority work waits before it counts as normal.

@@ -5,31 +5,23 @@
 //
 // A function of Abseil that is not here orders nothing in ThreadSanitizer's eyes: it can cost a
 // false report, never a missed one.
-#include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
 #include <atomic>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "tests/support/next_definition.h"
 
 namespace {
 
 // Abseil's own function of this mangled name, less the namespace; "_ZNK": a const member.
 template <typename Function>
 Function* Real(const char* name, const char* kind = "_ZN") {
-  char symbol[256];
-  std::snprintf(symbol, sizeof(symbol), "%s4absl7debian3%s", kind, name);
-  void* const found = dlsym(RTLD_NEXT, symbol);
-  if (found == nullptr) {
-    std::fprintf(stderr, "absl_tsan: this Abseil has no %s\n", symbol);
-    std::abort();
-  }
-  return reinterpret_cast<Function*>(found);
+  return factord::NextDefinition<Function>(std::string(kind) + "4absl7debian3" + name);
 }
 
 }  // namespace

@@ -1,0 +1,42 @@
+"""The documents say what the programs do."""
+
+import os
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+BIN = pathlib.Path(os.environ["FACTORD_BINARY"]).parent
+
+
+def flags_of_factord():
+    """{flag: default} by --help."""
+    text = subprocess.run([os.environ["FACTORD_BINARY"], "--help"], capture_output=True, text=True).stdout
+    return dict(re.findall(r"^\s+--(\w+) \(.*?default: (.*?);\s*$", text, re.M | re.S))
+
+
+def test_every_flag_is_documented_and_every_documented_one_exists():
+    documented = re.findall(r"^\| `--(\w+)` \|", (ROOT / "docs" / "operations.md").read_text(), re.M)
+    assert sorted(documented) == sorted(flags_of_factord())
+
+
+def test_help_gives_defaults_that_say_loopback():
+    flags = flags_of_factord()
+    assert flags["listen"] == "127.0.0.1:50051" and flags["metrics_listen"] == '"127.0.0.1:9464"'
+
+
+def test_files_that_the_documents_name_exist():
+    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "client" / "python" / "README.md"]:
+        text = document.read_text()
+        linked = {document.parent / link for link in re.findall(r"\]\(((?!http)[^)#]+)\)", text)}
+        named = {ROOT / path for path in re.findall(r"`((?:tests|server|client|tools|bench|docs|proto)/[\w./]+)`", text)}
+        missing = [str(path) for path in linked | named if not path.exists() and not list(path.parent.glob(path.name + "*"))]
+        assert missing == []
+
+
+@pytest.mark.parametrize("command", ["qr", "solve", "info", "explain", "bench"])
+def test_factorctl_explains_each_command(command):
+    result = subprocess.run([BIN / "factorctl", command, "--help"], capture_output=True, text=True)
+    assert result.returncode == 0 and "Default" in result.stdout
