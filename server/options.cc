@@ -19,6 +19,12 @@ absl::Status NotNegative(absl::string_view field, absl::Duration value) {
                       absl::StrCat("is ", absl::FormatDuration(value), "; must not be negative"));
 }
 
+absl::Status Positive(absl::string_view field, absl::Duration value) {
+  if (value > absl::ZeroDuration()) return absl::OkStatus();
+  return InvalidField(field,
+                      absl::StrCat("is ", absl::FormatDuration(value), "; must be positive"));
+}
+
 }  // namespace
 
 absl::Status Options::Validate() const {
@@ -31,7 +37,7 @@ absl::Status Options::Validate() const {
     }
   }
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
-  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_message_bytes", max_message_bytes, 4096));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("max_message_bytes", max_message_bytes, 64 << 10));
   if (max_message_bytes > INT32_MAX) {
     return InvalidField("max_message_bytes", absl::StrCat("is ", max_message_bytes,
                                                           "; gRPC's own limit is ", INT32_MAX));
@@ -46,8 +52,8 @@ absl::Status Options::Validate() const {
   RETURN_IF_ERROR(NotNegative("max_batch_cost", max_batch_cost));
   RETURN_IF_ERROR(NotNegative("max_batch_delay", max_batch_delay));
   RETURN_IF_ERROR(NotNegative("low_priority_ageing", low_priority_ageing));
-  RETURN_IF_ERROR(NotNegative("upload_timeout", upload_timeout));
-  RETURN_IF_ERROR(NotNegative("stall_timeout", stall_timeout));
+  RETURN_IF_ERROR(Positive("upload_timeout", upload_timeout));
+  RETURN_IF_ERROR(Positive("stall_timeout", stall_timeout));
   RETURN_IF_ERROR(NotNegative("drain_delay", drain_delay));
   return NotNegative("grace_period", grace_period);
 }

@@ -25,7 +25,7 @@ struct Options {
   // Of one gRPC message, either way.
   std::int64_t max_message_bytes = std::int64_t{64} << 20;
   // Tensors in one request.
-  std::int64_t max_tensors = 65'536;
+  std::int64_t max_tensors = 16'384;
   // Inputs and results of all requests together. 0: half of what this process may use.
   std::int64_t memory_budget_bytes = 0;
   // RPCs at once on one connection.

@@ -1,5 +1,6 @@
 #include "server/server.h"
 
+#include <algorithm>
 #include <fstream>
 #include <optional>
 #include <utility>
@@ -30,6 +31,11 @@ constexpr std::int64_t kUnknownMemoryBytes = std::int64_t{4} << 30;
 
 // One: a batch has all cores, so a second one beside it would only take turns with it.
 constexpr int kLanes = 1;
+
+constexpr std::int64_t kLongestPingMs = 24 * 3600 * 1000;
+
+// After the grace period: for the last refusals to be sent.
+constexpr absl::Duration kRefusalsLeave = absl::Milliseconds(500);
 
 std::string CpuModel() {
   std::ifstream cpuinfo("/proc/cpuinfo");
@@ -75,14 +81,15 @@ struct Server::Parts {
   explicit Parts(const Options& server_options)
       : options(server_options),
         memory_bytes(MemoryBytes()),
-        budget(options.memory_budget_bytes > 0 ? options.memory_budget_bytes : memory_bytes / 2),
+        budget(std::make_shared<ByteBudget>(
+            options.memory_budget_bytes > 0 ? options.memory_budget_bytes : memory_bytes / 2)),
         threads(options.cpu_threads > 0 ? options.cpu_threads : CpuCount()),
-        metrics({.version = FACTORD_VERSION,
-                 .grpc = grpc::Version(),
-                 .lapack = LapackName(),
-                 .compiler = __VERSION__}),
+        metrics(std::make_shared<Metrics>(BuildInfo{.version = FACTORD_VERSION,
+                                                    .grpc = grpc::Version(),
+                                                    .lapack = LapackName(),
+                                                    .compiler = __VERSION__})),
         factorizer(threads),
-        dispatcher(BatcherOptionsFrom(options, budget.limit()), &metrics),
+        dispatcher(BatcherOptionsFrom(options, budget->limit()), metrics.get()),
         service(context) {}
 
   absl::Status Start();
@@ -93,13 +100,13 @@ struct Server::Parts {
 
   const Options options;
   const std::int64_t memory_bytes;
-  ByteBudget budget;
+  const std::shared_ptr<ByteBudget> budget;
   const int threads;
-  Metrics metrics;
+  const std::shared_ptr<Metrics> metrics;
   CostModel costs;
   LapackFactorizer factorizer;
-  Dispatcher dispatcher;
   ServiceContext context;
+  Dispatcher dispatcher;
   FactorizationService service;
   std::optional<Lane> lane;
   std::unique_ptr<prometheus::Exposer> exposer;
@@ -110,11 +117,11 @@ struct Server::Parts {
 };
 
 void Server::Parts::DescribeContext() {
-  metrics.SetBudget(budget.limit());
+  metrics->SetBudget(budget->limit());
   context.dispatcher = &dispatcher;
   context.costs = &costs;
-  context.metrics = &metrics;
-  context.budget = &budget;
+  context.metrics = metrics;
+  context.budget = budget;
   context.backends.push_back(
       {.backend = Backend::kCpu,
        .name = CpuModel(),
@@ -124,10 +131,11 @@ void Server::Parts::DescribeContext() {
        .path_of = [this](const Spec& spec) { return factorizer.PathOf(spec); }});
   context.limits.max_message_bytes = options.max_message_bytes;
   context.limits.max_tensors = options.max_tensors;
-  context.limits.memory_budget_bytes = budget.limit();
+  context.limits.memory_budget_bytes = budget->limit();
   context.version = FACTORD_VERSION;
   context.started = absl::Now();
-  context.chunk_bytes = options.chunk_bytes;
+  // A chunk has a few dozen bytes around its data.
+  context.chunk_bytes = std::min(options.chunk_bytes, options.max_message_bytes - 4096);
   context.upload_timeout = options.upload_timeout;
   context.stall_timeout = options.stall_timeout;
 }
@@ -142,7 +150,7 @@ absl::Status Server::Parts::Start() {
         if (status.ok()) costs.Observe(batch.jobs[0]->spec, batch.matrices(), elapsed);
         if (!status.ok())
           spdlog::error("batch of {} matrices failed: {}", batch.matrices(), status.ToString());
-        metrics.BatchEnded(batch, elapsed);
+        metrics->BatchEnded(batch, elapsed);
         dispatcher.Finished(static_cast<std::int64_t>(batch.jobs.size()));
       });
   RETURN_IF_ERROR(StartGrpc());
@@ -158,7 +166,7 @@ absl::Status Server::Parts::StartMetrics() {
     return absl::UnavailableError(absl::StrCat("metrics_listen: can not listen on ",
                                                options.metrics_listen, ": ", error.what()));
   }
-  exposer->RegisterCollectable(metrics.registry());
+  exposer->RegisterCollectable(metrics->registry());
   metrics_address = WithPort(options.metrics_listen, exposer->GetListeningPorts().front());
   return absl::OkStatus();
 }
@@ -176,6 +184,14 @@ absl::Status Server::Parts::StartGrpc() {
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
                              0);  // a port that is taken is an error, not a coin toss
+  // A client that vanished or froze holds the slices under way to it; pings find out. Clients may
+  // do the same while they wait for a long answer.
+  const auto stall_ms =
+      static_cast<int>(std::min(absl::ToInt64Milliseconds(options.stall_timeout), kLongestPingMs));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, stall_ms);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, stall_ms);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   grpc::ResourceQuota quota("factord");
   quota.Resize(
       static_cast<std::size_t>(memory_bytes / 4));  // of messages that no handler has seen yet
@@ -197,7 +213,7 @@ void Server::Parts::SetServing(bool serving) {
   grpc_server->GetHealthCheckService()->SetServingStatus(serving);
   grpc_server->GetHealthCheckService()->SetServingStatus(v1::Factorization::service_full_name(),
                                                          serving);
-  metrics.SetServing(serving);
+  metrics->SetServing(serving);
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
@@ -211,7 +227,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
-  if (parts_->grpc_server != nullptr) Drain();
+  if (parts_->grpc_server != nullptr) {
+    Drain();
+    // What is left are health watchers and idle streams, or work that outlasted its grace period.
+    parts_->grpc_server->Shutdown(std::chrono::system_clock::now());
+  }
   parts_->dispatcher.Stop();
 }
 
@@ -220,13 +240,12 @@ bool Server::Drain() {
   if (parts.drained) return *parts.drained;
   parts.SetServing(false);
   absl::SleepFor(parts.options.drain_delay);
-  const absl::Time deadline = absl::Now() + parts.options.grace_period;
   parts.service.BeginDrain();
   parts.dispatcher.BeginDrain();
-  parts.drained = parts.dispatcher.WaitUntilIdle(deadline) && parts.context.WaitForCalls(deadline);
-  // What is left has no work: health watchers, idle streams, or had its time.
+  parts.drained = parts.context.WaitForCalls(absl::Now() + parts.options.grace_period);
+  // What is queued ends now; what runs can't be stopped, and is not waited for.
   parts.dispatcher.Stop();
-  parts.grpc_server->Shutdown(std::chrono::system_clock::now());
+  if (!*parts.drained) parts.context.WaitForCalls(absl::Now() + kRefusalsLeave);
   return *parts.drained;
 }
 

@@ -24,7 +24,8 @@ class Server {
   const std::string& metrics_address() const;
 
   // Health first, then refuse, then finish what was accepted, for up to options.grace_period. True
-  // where all was finished in that time. Idempotent.
+  // where all was finished in that time; else work still runs, and destroying the server waits for
+  // it. Idempotent.
   bool Drain();
 
  private:

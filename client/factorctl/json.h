@@ -1,6 +1,7 @@
 #ifndef FACTORD_CLIENT_FACTORCTL_JSON_H_
 #define FACTORD_CLIENT_FACTORCTL_JSON_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -35,7 +36,7 @@ class JsonWriter {
   void NewLine();
 
   std::string text_;
-  int depth_ = 0;
+  std::size_t depth_ = 0;
   bool is_first_ = true;    // in the array or object that is open
   bool after_key_ = false;  // the next value belongs to the key just written
 };

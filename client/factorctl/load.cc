@@ -182,6 +182,7 @@ absl::StatusOr<LoadResult> RunLoad(
   LoadRun run(options, progress);
   std::vector<LoadResult> results(options.clients);
   std::vector<std::thread> threads;
+  threads.reserve(options.clients);
   run.Start();
   for (int i = 0; i < options.clients; ++i) {
     threads.emplace_back(

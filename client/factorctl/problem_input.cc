@@ -69,7 +69,7 @@ absl::StatusOr<ProblemInput> ReadTwoFiles(const std::string& a_path, const std::
   input.b_is_vector = b->dims.size() + 1 == a->dims.size();
   if (input.b_is_vector) {
     // Two dims in Fortran's order are here a batch of vectors, not a matrix.
-    *b = ToRowMajor(*std::move(b));
+    *b = ToRowMajor(std::move(*b));
     b->dims.push_back(1);
   }
   const bool is_complex = IsComplex(a->dtype) || IsComplex(b->dtype);

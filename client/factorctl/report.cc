@@ -82,7 +82,7 @@ std::string FormatStatuses(const std::vector<v1::MatrixStatus>& statuses) {
   std::string text;
   for (size_t i = 0; i < std::min(statuses.size(), kStatusesShown); ++i) {
     absl::StrAppend(&text, "matrix ", statuses[i].index(), ": ", MatrixCodeName(statuses[i].code()),
-                    statuses[i].message().empty() ? "" : ": ", statuses[i].message(), "\n");
+                    "\n");
   }
   if (statuses.size() > kStatusesShown) {
     absl::StrAppend(&text, "and ", statuses.size() - kStatusesShown, " more\n");
@@ -96,7 +96,6 @@ void WriteStatuses(const std::vector<v1::MatrixStatus>& statuses, JsonWriter* js
     json->BeginObject();
     json->Key("index").Int(status.index());
     json->Key("code").String(MatrixCodeName(status.code()));
-    json->Key("message").String(status.message());
     json->EndObject();
   }
   json->EndArray();

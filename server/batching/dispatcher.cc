@@ -10,7 +10,7 @@ namespace {
 // Long enough for a load balancer to have taken this server out.
 constexpr absl::Duration kRetryElsewhere = absl::Seconds(1);
 
-Refusal DrainingRefusal() {
+Refusal StoppedRefusal() {
   return {Reject::kDraining,
           Overloaded("DRAINING", "the server is shutting down", kRetryElsewhere)};
 }
@@ -29,7 +29,7 @@ Dispatcher::~Dispatcher() {
 absl::Status Dispatcher::Submit(std::vector<std::unique_ptr<Job>> jobs) {
   if (jobs.empty()) return absl::OkStatus();
   absl::MutexLock lock(&mutex_);
-  if (draining_) return Count(DrainingRefusal());
+  if (stopped_) return Count(StoppedRefusal());
   const absl::Time now = clock_();
   if (auto refusal = batcher_.Refuse(jobs, now)) return Count(*std::move(refusal));
   for (auto& job : jobs) batcher_.Add(std::move(job), now);
@@ -96,7 +96,6 @@ void Dispatcher::NotifyCancelled() {
 
 void Dispatcher::BeginDrain() {
   absl::MutexLock lock(&mutex_);
-  draining_ = true;
   batcher_.BeginDrain();
   WakeLane();
 }
@@ -117,9 +116,8 @@ void Dispatcher::Stop() {
   std::vector<Dropped> rest;
   {
     absl::MutexLock lock(&mutex_);
-    draining_ = true;
     stopped_ = true;
-    rest = batcher_.TakeAll(DrainingRefusal());
+    rest = batcher_.TakeAll(StoppedRefusal());
     completing_jobs_ += static_cast<std::int64_t>(rest.size());
     Changed();
     lane_wake_.SignalAll();
@@ -128,7 +126,7 @@ void Dispatcher::Stop() {
   CompleteDropped(std::move(rest));
 }
 
-void Dispatcher::CompleteDropped(std::vector<Dropped> dropped) {
+void Dispatcher::CompleteDropped(std::vector<Dropped>&& dropped) {
   if (dropped.empty()) return;
   for (auto& [job, why] : dropped) Complete(std::move(job), Count(std::move(why)));
   absl::MutexLock lock(&mutex_);

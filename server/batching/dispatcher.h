@@ -46,7 +46,7 @@ class Dispatcher {
 
   // Takes one request's jobs, all or none. On error they are destroyed and their `done` is never
   // called: the status is the answer. No `done` is called within Submit. UNAVAILABLE with a retry
-  // delay: QUEUE_FULL or DRAINING. RESOURCE_EXHAUSTED: more than the whole queue.
+  // delay: QUEUE_FULL, or DRAINING once stopped. RESOURCE_EXHAUSTED: more than the whole queue.
   // DEADLINE_EXCEEDED, CANCELLED: too late for one of them already.
   absl::Status Submit(std::vector<std::unique_ptr<Job>> jobs);
 
@@ -59,7 +59,8 @@ class Dispatcher {
   // O(queue) for the reaper, in short holds of the lock; calls during a sweep share the next.
   void NotifyCancelled();
 
-  // From now on Submit refuses, and what waits goes without delay. Lanes go on.
+  // From now on what waits goes without delay. Refusing new requests is their service's part: what
+  // it has accepted, an upload under way, may still come.
   void BeginDrain();
 
   // Whether nothing was queued, running or about to be completed before `deadline` (real time).
@@ -77,7 +78,7 @@ class Dispatcher {
   absl::Status Count(Refusal refusal);
   std::optional<Batch> TakeBatch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Sweep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CompleteDropped(std::vector<Dropped> dropped) ABSL_LOCKS_EXCLUDED(mutex_);
+  void CompleteDropped(std::vector<Dropped>&& dropped) ABSL_LOCKS_EXCLUDED(mutex_);
   std::optional<std::vector<Dropped>> WaitForDropped() ABSL_LOCKS_EXCLUDED(mutex_);
   void Reap() ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -89,7 +90,6 @@ class Dispatcher {
   absl::CondVar reaper_wake_;  // dead jobs, an event before alarm_, a sweep is due, or stopped
   absl::CondVar idle_;         // IsIdle()
   Batcher batcher_ ABSL_GUARDED_BY(mutex_);
-  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   int waiting_lanes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t running_jobs_ ABSL_GUARDED_BY(mutex_) = 0;     // on lanes

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "server/core/batch.h"
+#include "server/engine/completer.h"
 #include "server/engine/factorizer.h"
 
 namespace factord {
@@ -18,7 +19,8 @@ class Lane {
  public:
   // Blocks until there is a batch; nothing means that the lane is to stop.
   using NextBatch = std::function<std::optional<Batch>()>;
-  // Told of every batch that was run, before its jobs complete. On the lane's thread.
+  // Told of every batch that was run, before its jobs complete (a lone job at once, several on a
+  // thread of their own). On the lane's thread.
   using Finished = std::function<void(Batch& batch, absl::Time started, absl::Duration elapsed,
                                       const absl::Status& status)>;
 
@@ -36,7 +38,8 @@ class Lane {
   Factorizer& factorizer_;
   const NextBatch next_batch_;
   const Finished finished_;
-  std::thread thread_;
+  Completer completer_;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace factord

@@ -1,7 +1,8 @@
 #include "server/rpc/caller.h"
 
-#include <chrono>
 #include <string>
+
+#include "grpc/support/time.h"
 
 namespace factord {
 namespace {
@@ -20,9 +21,11 @@ std::string ClientOf(const grpc::CallbackServerContext& context) {
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max() ? absl::InfiniteFuture()
-                                                                  : absl::FromChrono(deadline);
+  // Not context.deadline(): its 64-bit nanoseconds end in 2262, and "for ever" may be later.
+  const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_REALTIME);
+  if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_REALTIME)) == 0)
+    return absl::InfiniteFuture();
+  return absl::FromUnixSeconds(deadline.tv_sec) + absl::Nanoseconds(deadline.tv_nsec);
 }
 
 }  // namespace

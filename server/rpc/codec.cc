@@ -145,21 +145,26 @@ class RequestDecoder {
   absl::Status Add(const Spec& spec, const TensorShape& first,
                    std::initializer_list<std::int64_t> payloads, absl::string_view path) {
     const std::size_t index = out_.items.size();
-    out_.items.push_back({spec, first.batch_dims, first.count});
+    Item& item = out_.items.emplace_back();
+    item.spec = spec;
+    item.batch_dims = first.batch_dims;
+    item.count = first.count;
+    item.first_output = out_.outputs.size();
     for (std::size_t i = 0; Operand operand : InputsOf(spec)) {
       RETURN_IF_ERROR(
           Slot(index, operand, payloads.begin()[i++], path, out_.inputs, out_.input_bytes));
     }
     for (Operand operand : OutputsOf(spec)) {
-      RETURN_IF_ERROR(Slot(index, operand, -1, path, out_.outputs, out_.output_bytes));
+      // Ranks are no tensors: last of all, so that the tensors' numbers are their positions.
+      std::vector<TensorSlot>& slots = operand == Operand::kRank ? ranks_ : out_.outputs;
+      RETURN_IF_ERROR(Slot(index, operand, -1, path, slots, out_.output_bytes));
     }
+    out_.items[index].output_tensors = out_.outputs.size() - out_.items[index].first_output;
     return absl::OkStatus();
   }
 
-  absl::StatusOr<DecodedRequest> Finish() && {
-    // Ranks are no tensors: last, so that the tensors' numbers are their positions.
-    std::stable_partition(out_.outputs.begin(), out_.outputs.end(),
-                          [](const TensorSlot& slot) { return slot.operand != Operand::kRank; });
+  DecodedRequest Finish() && {
+    out_.outputs.insert(out_.outputs.end(), ranks_.begin(), ranks_.end());
     return std::move(out_);
   }
 
@@ -183,6 +188,8 @@ class RequestDecoder {
           bytes ? absl::StrCat(*bytes + out_.input_bytes + out_.output_bytes) : "over 2^63",
           " bytes or more; the server's memory budget is ", limits_.memory_budget_bytes));
     }
+    const bool is_input = &slots == &out_.inputs;
+    (is_input ? out_.items[item].input_bytes : out_.items[item].output_bytes) += *bytes;
     slots.push_back({item, operand, total, *bytes, payload});
     total += AlignedBytes(*bytes);
     return absl::OkStatus();
@@ -192,6 +199,7 @@ class RequestDecoder {
   std::span<const std::int64_t> payload_sizes_;
   const Limits& limits_;
   DecodedRequest out_;
+  std::vector<TensorSlot> ranks_;
 };
 
 absl::Status CheckSame(absl::string_view path, absl::string_view other, const TensorShape& shape,
@@ -247,10 +255,6 @@ absl::StatusOr<DecodedReflectors> DecodeReflectors(RequestDecoder& decoder, bool
 constexpr v1::MatrixCode kProtoCodes[] = {v1::MATRIX_CODE_NONFINITE_INPUT,
                                           v1::MATRIX_CODE_RESULT_OUT_OF_RANGE,
                                           v1::MATRIX_CODE_RANK_DEFICIENT};
-constexpr absl::string_view kCodeMessages[] = {
-    "the input has a NaN or Inf; all results of this matrix are NaN",
-    "a result exceeds the range of the type and is Inf",
-    "the matrix is numerically rank deficient; x is the minimum-norm solution"};
 
 void EncodeStatuses(const Outcome* outcome, std::size_t item,
                     google::protobuf::RepeatedPtrField<MatrixStatus>& statuses) {
@@ -259,7 +263,6 @@ void EncodeStatuses(const Outcome* outcome, std::size_t item,
     MatrixStatus& status = *statuses.Add();
     status.set_index(failure.index);
     status.set_code(kProtoCodes[static_cast<std::size_t>(failure.code)]);
-    status.set_message(std::string(kCodeMessages[static_cast<std::size_t>(failure.code)]));
   }
 }
 
@@ -328,6 +331,20 @@ class ResponseEncoder {
 };
 
 }  // namespace
+
+std::int64_t DecodedRequest::response_overhead_bytes() const {
+  constexpr std::int64_t kReport = 512, kTensor = 48, kDim = 10, kStatus = 16, kRank = 5;
+  std::int64_t bytes = kReport, matrices = 0;
+  for (const Item& item : items) {
+    const auto tensors = static_cast<std::int64_t>(item.output_tensors);
+    bytes += tensors * (kTensor + kDim * static_cast<std::int64_t>(item.batch_dims.size() + 2));
+    if (item.output_bytes == 0) continue;
+    matrices += item.count;
+    if (op == Op::kSolve)
+      bytes += kRank * item.count;  // fits: 4 bytes of each were counted as output
+  }
+  return bytes + kStatus * std::min(matrices, kMaxStatuses);
+}
 
 std::string DecodedRequest::PathOf(const TensorSlot& input) const {
   const std::string index = absl::StrCat("[", input.item, "]");

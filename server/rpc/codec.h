@@ -18,7 +18,7 @@ struct Limits {
   std::int64_t max_message_bytes = 64 << 20;  // of one gRPC message
   // m * n of one matrix, and rows * columns of each of its results: LAPACK's indices have 32 bits.
   std::int64_t max_matrix_elements = INT32_MAX;
-  std::int64_t max_tensors = 4096;       // in one request
+  std::int64_t max_tensors = 16'384;     // in one request
   std::int64_t memory_budget_bytes = 0;  // of all requests together, so of each alone
 };
 
@@ -27,6 +27,11 @@ struct Item {
   Spec spec;
   std::vector<std::int64_t> batch_dims;
   std::int64_t count = 0;  // product of batch_dims
+  // Its tensors are outputs[first_output] and the ones after it, as many as `output_tensors`.
+  std::size_t first_output = 0;
+  std::size_t output_tensors = 0;
+  std::int64_t input_bytes = 0;   // of all its tensors
+  std::int64_t output_bytes = 0;  // likewise, and its ranks
 };
 
 // One tensor of a request or response: where its bytes are in the slab.
@@ -50,6 +55,9 @@ struct DecodedRequest {
   std::optional<Backend> backend;  // empty: the server chooses
   Priority priority = Priority::kNormal;
   bool reproducible = false;
+
+  // What the response is at most without its tensors' data: dims, statuses, ranks.
+  std::int64_t response_overhead_bytes() const;
 
   // A tensor's path in the request, for messages: "a[2]", "problems[0].b".
   std::string PathOf(const TensorSlot& input) const;
@@ -77,6 +85,9 @@ absl::StatusOr<DecodedRequest> Decode(const v1::ApplyQRequest& request, DataMode
 absl::StatusOr<DecodedRequest> Decode(const v1::SolveRequest& request, DataMode mode,
                                       std::span<const std::int64_t> payload_sizes,
                                       const Limits& limits);
+
+// Statuses listed in one response; more are only counted, so that a response stays bounded.
+inline constexpr std::int64_t kMaxStatuses = 65'536;
 
 // What a finished request has to say beside its tensors' data.
 struct Outcome {

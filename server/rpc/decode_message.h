@@ -19,11 +19,12 @@ struct ReceivedMessage {
   std::vector<std::int64_t> payload_sizes;
 };
 
-// INVALID_ARGUMENT where the bytes are no such message.
+// INVALID_ARGUMENT where the bytes are no such message, or pass the limits.
 template <typename Proto>
-absl::StatusOr<ReceivedMessage<Proto>> DecodeMessage(const grpc::ByteBuffer& buffer) {
+absl::StatusOr<ReceivedMessage<Proto>> DecodeMessage(const grpc::ByteBuffer& buffer,
+                                                     const WireLimits& limits) {
   ReceivedMessage<Proto> message;
-  ASSIGN_OR_RETURN(message.split, SplitBulk(buffer, *Proto::descriptor()));
+  ASSIGN_OR_RETURN(message.split, SplitBulk(buffer, *Proto::descriptor(), limits));
   if (!message.proto.ParseFromString(message.split.skeleton)) {
     return absl::InvalidArgumentError(
         absl::StrCat("the request is not a valid ", Proto::descriptor()->full_name(), " message"));

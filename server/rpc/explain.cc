@@ -31,28 +31,22 @@ absl::StatusOr<DecodedRequest> DecodeShapes(const v1::ExplainRequest& request,
   return InvalidField("operation", "is not set");
 }
 
-std::int64_t BytesOf(const std::vector<TensorSlot>& slots, std::size_t item) {
-  std::int64_t bytes = 0;
-  for (const TensorSlot& slot : slots) {
-    if (slot.item == item && slot.operand != Operand::kRank) bytes += slot.bytes;
-  }
-  return bytes;
-}
-
 v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
                             const ServiceContext& context) {
   const Item& item = decoded.items[index];
   const BackendDescription& backend = BackendFor(decoded, context);
-  const Prediction prediction = context.costs->Predict(item.spec, item.count);
+  // Empty results are no work, however many matrices there are.
+  const std::int64_t count = item.output_bytes == 0 ? 0 : item.count;
+  const Prediction prediction = context.costs->Predict(item.spec, count);
   const std::int64_t step = MatricesPerJob(item.spec, context);
   v1::Explanation explanation;
   explanation.set_bucket(BucketOf(item.spec).Name());
   explanation.set_backend(ToProto(backend.backend));
   explanation.set_path(std::string(backend.path_of(item.spec)));
-  explanation.set_jobs((item.count + step - 1) / step);
-  explanation.set_flops(FlopsOf(item.spec) * static_cast<double>(item.count));
-  explanation.set_input_bytes(BytesOf(decoded.inputs, index));
-  explanation.set_output_bytes(BytesOf(decoded.outputs, index));
+  explanation.set_jobs(count / step + (count % step != 0 ? 1 : 0));
+  explanation.set_flops(FlopsOf(item.spec) * static_cast<double>(count));
+  explanation.set_input_bytes(item.input_bytes);
+  explanation.set_output_bytes(item.output_bytes);
   explanation.set_predicted_ns(absl::ToInt64Nanoseconds(prediction.time));
   explanation.set_measured(prediction.measured);
   explanation.set_reason(
@@ -66,7 +60,9 @@ v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
 
 absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
                                             const ServiceContext& context) {
-  ASSIGN_OR_RETURN(const auto message, DecodeMessage<v1::ExplainRequest>(request));
+  ASSIGN_OR_RETURN(const auto message,
+                   DecodeMessage<v1::ExplainRequest>(
+                       request, WireLimits::ForTensors(context.limits.max_tensors)));
   ASSIGN_OR_RETURN(const DecodedRequest decoded,
                    DecodeShapes(message.proto, message.payload_sizes, context.limits));
   RETURN_IF_ERROR(CheckBackend(decoded, context));
@@ -79,7 +75,7 @@ absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
 
 absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const grpc::ByteBuffer& request,
                                                         const ServiceContext& context) {
-  RETURN_IF_ERROR(DecodeMessage<v1::GetServerInfoRequest>(request).status());
+  RETURN_IF_ERROR(DecodeMessage<v1::GetServerInfoRequest>(request, WireLimits{}).status());
   v1::GetServerInfoResponse response;
   response.set_version(context.version);
   for (const BackendDescription& backend : context.backends) {

@@ -11,6 +11,25 @@
 namespace factord {
 namespace {
 
+// Beside its data, a request is a few objects, and for each tensor a slot, a job and its part of
+// the response.
+constexpr std::int64_t kRequestBytes = 2048;
+constexpr std::int64_t kTensorBytes = 512;
+
+std::int64_t BytesHeld(const DecodedRequest& decoded) {
+  const auto tensors = static_cast<std::int64_t>(decoded.inputs.size() + decoded.outputs.size());
+  return decoded.input_bytes + decoded.output_bytes + kRequestBytes + kTensorBytes * tensors;
+}
+
+// What comes beside the data is one message, whatever goes in chunks.
+absl::Status CheckOverhead(const DecodedRequest& decoded, const Limits& limits) {
+  const std::int64_t bytes = decoded.response_overhead_bytes();
+  if (bytes <= limits.max_message_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the dims, ranks and statuses of the reply may take ", bytes, " bytes; the message limit is ",
+      limits.max_message_bytes, ": split the request"));
+}
+
 using SetField = void (v1::RunReport::*)(std::int64_t);
 
 void KeepLargest(std::int64_t value, std::int64_t largest, v1::RunReport& report, SetField set) {
@@ -50,7 +69,8 @@ absl::StatusOr<std::shared_ptr<Request>> Request::Create(DecodedRequest decoded,
                                                          ServiceContext& context) {
   RETURN_IF_ERROR(CheckBackend(decoded, context));
   std::shared_ptr<Request> request(new Request(std::move(decoded), context));
-  const std::int64_t bytes = request->decoded_.input_bytes + request->decoded_.output_bytes;
+  RETURN_IF_ERROR(CheckOverhead(request->decoded_, context.limits));
+  const std::int64_t bytes = BytesHeld(request->decoded_);
   request->reservation_ = context.budget->TryTake(bytes);
   if (!request->reservation_) {
     context.metrics->Rejected(Reject::kBudgetFull);
@@ -67,7 +87,7 @@ absl::StatusOr<std::shared_ptr<Request>> Request::Create(DecodedRequest decoded,
 
 Request::~Request() {
   reservation_.Return();
-  context_.metrics->BudgetChanged(context_.budget->used());
+  metrics_->BudgetChanged(budget_->used());
 }
 
 void Request::CopyPayloads(std::span<const Payload> payloads) {
@@ -78,17 +98,15 @@ void Request::CopyPayloads(std::span<const Payload> payloads) {
 
 std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
   std::vector<std::array<std::byte*, kOperands>> operands(decoded_.items.size());
-  std::vector<std::int64_t> output_bytes(decoded_.items.size());
   for (const TensorSlot& slot : decoded_.inputs)
     operands[slot.item][static_cast<std::size_t>(slot.operand)] = input(slot);
   for (const TensorSlot& slot : decoded_.outputs) {
     operands[slot.item][static_cast<std::size_t>(slot.operand)] = output(slot);
-    output_bytes[slot.item] += slot.bytes;
   }
   std::vector<std::unique_ptr<Job>> jobs;
   for (std::size_t index = 0; index < decoded_.items.size(); ++index) {
     const Item& item = decoded_.items[index];
-    if (output_bytes[index] == 0) continue;  // all results are empty, however many there are
+    if (item.output_bytes == 0) continue;  // all results are empty, however many there are
     const std::int64_t step = MatricesPerJob(item.spec, context_);
     for (std::int64_t first = 0; first < item.count; first += step) {
       auto job = std::make_unique<Job>();
@@ -165,9 +183,13 @@ void Request::OnJobDone(Job& job, const absl::Status& status) {
 }
 
 void Request::Merge(const Job& job) {
-  std::vector<MatrixFailure>& failures = outcome_.failures[job.item];
-  failures.insert(failures.end(), job.failures.begin(), job.failures.end());
   v1::RunReport& report = outcome_.report;
+  const std::int64_t room = std::max<std::int64_t>(kMaxStatuses - report.failed_matrices(), 0);
+  const auto listed = std::min(static_cast<std::int64_t>(job.failures.size()), room);
+  std::vector<MatrixFailure>& failures = outcome_.failures[job.item];
+  failures.insert(failures.end(), job.failures.begin(), job.failures.begin() + listed);
+  report.set_failed_matrices(report.failed_matrices() +
+                             static_cast<std::int64_t>(job.failures.size()));
   using R = v1::RunReport;
   report.set_backend(ToProto(job.backend));
   report.set_path(std::string(job.path));

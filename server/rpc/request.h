@@ -72,7 +72,10 @@ class Request : public std::enable_shared_from_this<Request> {
 
  private:
   Request(DecodedRequest decoded, ServiceContext& context)
-      : decoded_(std::move(decoded)), context_(context) {}
+      : decoded_(std::move(decoded)),
+        context_(context),
+        metrics_(context.metrics),
+        budget_(context.budget) {}
 
   std::vector<std::unique_ptr<Job>> MakeJobs(const Caller& caller);
   void OnJobDone(Job& job, const absl::Status& status);
@@ -80,7 +83,9 @@ class Request : public std::enable_shared_from_this<Request> {
 
   // Constant after Create.
   const DecodedRequest decoded_;
-  ServiceContext& context_;
+  ServiceContext& context_;  // while there are jobs: gRPC may keep the last slice for longer
+  const std::shared_ptr<Metrics> metrics_;
+  const std::shared_ptr<ByteBudget> budget_;
   ByteBudget::Reservation reservation_;
   Slab inputs_, outputs_;
   absl::Duration decode_time_;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,8 +34,10 @@ struct BackendDescription {
 struct ServiceContext {
   Dispatcher* dispatcher = nullptr;
   const CostModel* costs = nullptr;
-  Metrics* metrics = nullptr;
-  ByteBudget* budget = nullptr;
+  // Shared with the requests: gRPC may keep the last slices of a result, and with them their
+  // request, until its connection is gone, which a server that has shut down does not wait for.
+  std::shared_ptr<Metrics> metrics;
+  std::shared_ptr<ByteBudget> budget;
   std::vector<BackendDescription> backends;  // at least one
   Limits limits;
   std::string version;

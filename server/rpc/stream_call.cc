@@ -15,6 +15,10 @@ namespace {
 
 constexpr std::size_t kMaxIdBytes = 128;
 constexpr std::size_t kEndedIdsKept = 4096;
+constexpr std::size_t kMaxUnfinished = 4096;
+constexpr std::size_t kMaxOutgoing = 16'384;
+// An upload holds budget: beyond upload_timeout it has to keep up this rate as a whole.
+constexpr double kMinUploadBytesPerSecond = 128 << 10;
 
 absl::StatusOr<DecodedRequest> DecodeOperation(const v1::Start& start,
                                                std::span<const std::int64_t> payload_sizes,
@@ -66,15 +70,16 @@ StreamCall* StreamCall::Start(grpc::CallbackServerContext* grpc_context, Service
 // reading
 
 void StreamCall::OnReadDone(bool ok) {
-  const absl::Status status = ok ? Handle(incoming_) : absl::OkStatus();
-  if (ok && status.ok()) {
-    incoming_.Clear();
-    StartRead(&incoming_);
-    return;
+  {
+    // The stream may be over while this read was under way.
+    absl::MutexLock lock(&mutex_);
+    if (fatal_ || finished_) ok = false;
   }
+  const absl::Status status = ok ? Handle(incoming_) : absl::OkStatus();
   absl::MutexLock lock(&mutex_);
+  if (ok && status.ok()) return ReadNext();
   reads_over_ = true;
-  if (!status.ok()) {
+  if (!status.ok() && !fatal_) {
     CountRefusal(status, *context_.metrics);
     fatal_ = status;
     AbandonAll();
@@ -91,9 +96,22 @@ void StreamCall::OnReadDone(bool ok) {
   FinishIfOver();
 }
 
+void StreamCall::ReadNext() {
+  if (fatal_ || finished_) {
+    reads_over_ = true;
+    return;
+  }
+  read_waits_ = outgoing_.size() >= kMaxOutgoing;
+  if (read_waits_) return;
+  incoming_.Clear();
+  StartRead(&incoming_);
+}
+
 absl::Status StreamCall::Handle(const grpc::ByteBuffer& buffer) {
   context_.metrics->Received(static_cast<std::int64_t>(buffer.Length()));
-  ASSIGN_OR_RETURN(const auto message, DecodeMessage<v1::StreamRequest>(buffer));
+  ASSIGN_OR_RETURN(const auto message,
+                   DecodeMessage<v1::StreamRequest>(
+                       buffer, WireLimits::ForTensors(context_.limits.max_tensors)));
   switch (message.proto.message_case()) {
     case v1::StreamRequest::kStart:
       return HandleStart(message.proto.start(), message);
@@ -124,10 +142,19 @@ absl::Status StreamCall::HandleStart(const v1::Start& start,
       return InvalidField("start.request_id",
                           absl::StrCat("\"", id, "\" is in use by an unfinished request"));
     }
+    if (fatal_ || finished_) return absl::OkStatus();
     entry.serial = next_serial_++;
     entries_[id] = entry;
+    context_.metrics->RequestStarted(Rpc::kFactorizeStream);
+    if (entries_.size() > kMaxUnfinished) {
+      EndLocked(id,
+                Overloaded("STREAM_FULL",
+                           absl::StrCat("the stream has ", kMaxUnfinished, " unfinished requests"),
+                           absl::Milliseconds(100)),
+                nullptr);
+      return absl::OkStatus();
+    }
   }
-  context_.metrics->RequestStarted(Rpc::kFactorizeStream);
   if (const absl::Status status = Accept(id, entry, start, message); !status.ok()) {
     CountRefusal(status, *context_.metrics);
     End(id, status);
@@ -175,12 +202,12 @@ absl::Status StreamCall::HandleChunk(const v1::Chunk& chunk,
     absl::MutexLock lock(&mutex_);
     const auto found = entries_.find(id);
     if (found == entries_.end()) {
-      if (ended_.contains(id)) return absl::OkStatus();
+      if (ended_.contains(id) || ended_forgotten_) return absl::OkStatus();
       return InvalidField("chunk.request_id",
                           absl::StrCat("no request \"", id, "\" was started on this stream"));
     }
     Entry& entry = found->second;
-    entry.last_chunk = absl::Now();
+    if (size > 0) entry.last_chunk = absl::Now();
     request = entry.request;
     status = entry.upload ? entry.upload->Add(chunk, size)
                           : InvalidField("chunk", "came after the last byte of its request");
@@ -246,9 +273,10 @@ void StreamCall::OnJobDone(const std::string& id, std::uint64_t serial, Request&
   const absl::Time start = absl::Now();
   absl::MutexLock lock(&mutex_);
   if (!IsCurrent(id, serial)) return;
-  for (std::size_t tensor = 0; tensor < decoded.outputs.size(); ++tensor) {
+  const Item& item = decoded.items[job.item];
+  for (std::size_t i = 0; i < item.output_tensors; ++i) {
+    const std::size_t tensor = item.first_output + i;
     const TensorSlot& slot = decoded.outputs[tensor];
-    if (slot.item != job.item || slot.operand == Operand::kRank) continue;
     const std::int64_t matrix_bytes = MatrixBytes(job.spec, slot.operand);
     const std::int64_t end = (job.first + job.count) * matrix_bytes;
     for (std::int64_t offset = job.first * matrix_bytes; offset < end;
@@ -293,18 +321,19 @@ void StreamCall::End(const std::string& id, const absl::Status& status) {
 }
 
 void StreamCall::EndLocked(const std::string& id, const absl::Status& status,
-                           const v1::StreamResult* result) {
+                           v1::StreamResult* result) {
   v1::StreamResponse response;
   v1::Done& done = *response.mutable_done();
   done.set_request_id(id);
   *done.mutable_status() = ToRpcStatus(status);
-  if (result != nullptr) *done.mutable_result() = *result;
+  if (result != nullptr) done.mutable_result()->Swap(result);
   const absl::Time arrived = entries_[id].arrived;
   entries_.erase(id);
   if (ended_.insert(id).second) ended_order_.push_back(id);
   if (ended_order_.size() > kEndedIdsKept) {
     ended_.erase(ended_order_.front());
     ended_order_.pop_front();
+    ended_forgotten_ = true;
   }
   Send(response, {}, Ending{arrived, status.code()});
 }
@@ -315,6 +344,7 @@ void StreamCall::AbandonAll() {
     context_.metrics->RequestEnded(Rpc::kFactorizeStream, grpc::CANCELLED,
                                    absl::Now() - entry.arrived);
   }
+  if (!entries_.empty()) context_.dispatcher->NotifyCancelled();
   entries_.clear();
   const std::size_t keep = writing_ ? 1 : 0;
   for (std::size_t i = keep; i < outgoing_.size(); ++i) {
@@ -336,7 +366,12 @@ bool StreamCall::IsCurrent(const std::string& id, std::uint64_t serial) const {
 
 void StreamCall::Send(const v1::StreamResponse& response, std::span<const OutPayload> payloads,
                       std::optional<Ending> ends) {
-  if (fatal_ || finished_) return;
+  if (fatal_ || finished_) {
+    if (ends)
+      context_.metrics->RequestEnded(Rpc::kFactorizeStream, grpc::CANCELLED,
+                                     absl::Now() - ends->arrived);
+    return;
+  }
   outgoing_.push_back({JoinBulk(response, payloads), ends});
   if (!writing_) WriteNext();
 }
@@ -345,7 +380,10 @@ void StreamCall::WriteNext() {
   writing_ = true;
   write_started_ = absl::Now();
   context_.metrics->Sent(static_cast<std::int64_t>(outgoing_.front().buffer.Length()));
-  StartWrite(&outgoing_.front().buffer);
+  // With more to come, gRPC may wait and send them together.
+  grpc::WriteOptions options;
+  if (outgoing_.size() > 1) options.set_buffer_hint();
+  StartWrite(&outgoing_.front().buffer, options);
 }
 
 void StreamCall::OnWriteDone(bool ok) {
@@ -363,6 +401,7 @@ void StreamCall::OnWriteDone(bool ok) {
     AbandonAll();
   }
   if (!outgoing_.empty() && !fatal_) WriteNext();
+  if (read_waits_) ReadNext();
   FinishIfOver();
 }
 
@@ -387,13 +426,10 @@ void StreamCall::FinishIfOver() {
 }
 
 void StreamCall::OnCancel() {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (!fatal_) fatal_ = absl::CancelledError("the stream was cancelled");
-    AbandonAll();
-    FinishIfOver();
-  }
-  context_.dispatcher->NotifyCancelled();
+  absl::MutexLock lock(&mutex_);
+  if (!fatal_) fatal_ = absl::CancelledError("the stream was cancelled");
+  AbandonAll();
+  FinishIfOver();
 }
 
 void StreamCall::OnDone() {
@@ -408,25 +444,43 @@ void StreamCall::OnDone() {
   self_.reset();
 }
 
+absl::Status StreamCall::CheckTime(const Entry& entry, absl::Time now) const {
+  if (now >= entry.caller.deadline) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("the deadline passed ", entry.upload ? "after " + entry.upload->Progress()
+                                                          : "before the results were ready"));
+  }
+  if (!entry.upload) return absl::OkStatus();
+  if (now - entry.last_chunk >= context_.upload_timeout) {
+    return absl::DeadlineExceededError(absl::StrCat("no chunk for ",
+                                                    absl::FormatDuration(context_.upload_timeout),
+                                                    " after ", entry.upload->Progress()));
+  }
+  const absl::Duration allowed =
+      context_.upload_timeout +
+      absl::Seconds(static_cast<double>(entry.upload->total_bytes()) / kMinUploadBytesPerSecond);
+  if (now - entry.arrived >= allowed) {
+    return absl::DeadlineExceededError(absl::StrCat("the upload took longer than ",
+                                                    absl::FormatDuration(allowed), ": ",
+                                                    entry.upload->Progress()));
+  }
+  return absl::OkStatus();
+}
+
 void StreamCall::Tick(absl::Time now) {
   absl::MutexLock lock(&mutex_);
   if (finished_) return;
   std::vector<std::pair<std::string, absl::Status>> over;
   for (const auto& [id, entry] : entries_) {
-    if (!entry.upload) continue;  // waits in a queue, which minds its deadline, or runs
-    if (now >= entry.caller.deadline) {
-      over.emplace_back(id, absl::DeadlineExceededError(absl::StrCat("the deadline passed after ",
-                                                                     entry.upload->Progress())));
-    } else if (now - entry.last_chunk >= context_.upload_timeout) {
-      over.emplace_back(id, absl::DeadlineExceededError(absl::StrCat(
-                                "no chunk for ", absl::FormatDuration(context_.upload_timeout),
-                                " after ", entry.upload->Progress())));
-    }
+    if (const absl::Status status = CheckTime(entry, now); !status.ok())
+      over.emplace_back(id, status);
   }
   for (const auto& [id, status] : over) {
     context_.metrics->Rejected(Reject::kExpired);
+    entries_[id].caller.cancelled->store(true);
     EndLocked(id, status, nullptr);
   }
+  if (!over.empty()) context_.dispatcher->NotifyCancelled();
   if (writing_ && now - write_started_ >= context_.stall_timeout) grpc_context_->TryCancel();
   FinishIfOver();
 }

@@ -26,8 +26,9 @@ namespace factord {
 // while they use it.
 //
 // Memory: one received message; what its requests took from the byte budget; and messages to send,
-// whose bulk is in those requests. So a client that does not read holds budget, nothing else, and
-// is cut off after `stall_timeout`.
+// whose bulk is in those requests and whose number is bounded: no more is read while kMaxOutgoing
+// wait. So a client that does not read holds budget, little else, and is cut off after
+// `stall_timeout`.
 //
 // Thread-safety: gRPC calls OnReadDone from one thread at a time; all state that others touch is
 // under mutex_.
@@ -70,6 +71,7 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // Each returns an error that ends the stream. An error of one request ends that request, through
   // End.
   absl::Status Handle(const grpc::ByteBuffer& buffer);
+  void ReadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status HandleStart(const v1::Start& start,
                            const ReceivedMessage<v1::StreamRequest>& message);
   absl::Status HandleChunk(const v1::Chunk& chunk,
@@ -85,8 +87,11 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   void OnFinished(const std::string& id, std::uint64_t serial, Request& request,
                   const absl::Status& status);
 
+  // What time has to say against a request.
+  absl::Status CheckTime(const Entry& entry, absl::Time now) const;
   void End(const std::string& id, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_);
-  void EndLocked(const std::string& id, const absl::Status& status, const v1::StreamResult* result)
+  // Takes `result`'s contents; null: none.
+  void EndLocked(const std::string& id, const absl::Status& status, v1::StreamResult* result)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AbandonAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(const v1::StreamResponse& response, std::span<const OutPayload> payloads,
@@ -105,14 +110,17 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   absl::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t next_serial_ ABSL_GUARDED_BY(mutex_) = 0;
-  // The latest ids that ended: chunks that were under way then are let go.
+  // The latest ids that ended: chunks that were under way then are let go. Once some are forgotten,
+  // so is every chunk of an unknown id.
   std::set<std::string> ended_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::string> ended_order_ ABSL_GUARDED_BY(mutex_);
+  bool ended_forgotten_ ABSL_GUARDED_BY(mutex_) = false;
   std::deque<Outgoing> outgoing_
       ABSL_GUARDED_BY(mutex_);  // the front one is being written, if writing_
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time write_started_ ABSL_GUARDED_BY(mutex_);
   bool reads_over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool read_waits_ ABSL_GUARDED_BY(mutex_) = false;  // for outgoing_ to become shorter
   std::optional<absl::Status> fatal_
       ABSL_GUARDED_BY(mutex_);  // what ends the stream before its requests are over
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

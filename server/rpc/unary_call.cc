@@ -13,14 +13,9 @@
 namespace factord {
 namespace {
 
-// What a response has around its tensors' data, generously: fields, dims, statuses are extra and
-// sparse.
-constexpr std::int64_t kResponseOverheadPerTensor = 512;
-
 absl::Status CheckReplySize(const DecodedRequest& decoded, const Limits& limits) {
-  std::int64_t bytes =
-      kResponseOverheadPerTensor * static_cast<std::int64_t>(decoded.outputs.size());
-  for (const TensorSlot& slot : decoded.outputs) bytes += slot.bytes;
+  std::int64_t bytes = decoded.response_overhead_bytes();
+  for (const Item& item : decoded.items) bytes += item.output_bytes;
   if (bytes <= limits.max_message_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("the reply would be ", bytes, " bytes; the message limit is ",
@@ -54,23 +49,35 @@ UnaryCall<ProtoRequest>::UnaryCall(Rpc rpc, grpc::CallbackServerContext* grpc_co
   context_.CallStarted();
   context_.metrics->RequestStarted(rpc_);
   context_.metrics->Received(static_cast<std::int64_t>(request->Length()));
-  if (const absl::Status status = Start(*request); !status.ok()) End(status);
+  const auto accepted = Accept(*request);
+  if (!accepted.ok()) {
+    CountRefusal(accepted.status(), *context_.metrics);
+    End(accepted.status());
+    return;
+  }
+  // The matrices are in the slab. gRPC would keep the message until the end of the call, out of any
+  // budget's sight.
+  const_cast<grpc::ByteBuffer*>(request)->Clear();
+  const absl::Status status = (*accepted)->Run(
+      caller_, nullptr, [this](Request& done, const absl::Status& end) { Reply(done, end); });
+  if (!status.ok()) End(status);
 }
 
 template <typename ProtoRequest>
-absl::Status UnaryCall<ProtoRequest>::Start(const grpc::ByteBuffer& buffer) {
+absl::StatusOr<std::shared_ptr<Request>> UnaryCall<ProtoRequest>::Accept(
+    const grpc::ByteBuffer& buffer) {
   RETURN_IF_ERROR(CheckAccepting(context_));
-  ASSIGN_OR_RETURN(const auto message, DecodeMessage<ProtoRequest>(buffer));
+  ASSIGN_OR_RETURN(
+      const auto message,
+      DecodeMessage<ProtoRequest>(buffer, WireLimits::ForTensors(context_.limits.max_tensors)));
   ASSIGN_OR_RETURN(DecodedRequest decoded, Decode(message.proto, DataMode::kInline,
                                                   message.payload_sizes, context_.limits));
   RETURN_IF_ERROR(CheckReplySize(decoded, context_.limits));
-  ASSIGN_OR_RETURN(const std::shared_ptr<Request> request,
-                   Request::Create(std::move(decoded), context_));
+  ASSIGN_OR_RETURN(std::shared_ptr<Request> request, Request::Create(std::move(decoded), context_));
   request->CopyPayloads(message.split.payloads);
   request->set_decode_time(absl::Now() - arrived_);
   context_.metrics->StageEnded(Stage::kDecode, absl::Now() - arrived_);
-  return request->Run(caller_, nullptr,
-                      [this](Request& done, const absl::Status& status) { Reply(done, status); });
+  return request;
 }
 
 template <typename ProtoRequest>
@@ -88,7 +95,6 @@ void UnaryCall<ProtoRequest>::Reply(Request& request, const absl::Status& status
 template <typename ProtoRequest>
 void UnaryCall<ProtoRequest>::End(const absl::Status& status) {
   code_ = status.code();
-  CountRefusal(status, *context_.metrics);
   Finish(ToGrpcStatus(status));
 }
 

@@ -25,7 +25,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   void OnDone() override;
 
  private:
-  absl::Status Start(const grpc::ByteBuffer& buffer);
+  absl::StatusOr<std::shared_ptr<Request>> Accept(const grpc::ByteBuffer& buffer);
   void Reply(Request& request, const absl::Status& status);
   void End(const absl::Status& status);
 

@@ -23,6 +23,8 @@ class Upload {
 
   bool complete() const { return missing_ == 0; }
 
+  std::int64_t total_bytes() const { return total_; }
+
   // "12 of 4096 bytes", of all tensors together.
   std::string Progress() const;
 

@@ -93,8 +93,12 @@ class SliceReader {
 
 class Splitter {
  public:
-  Splitter(std::span<const grpc::Slice> slices, std::vector<Payload>& payloads)
-      : reader_(slices), payloads_(payloads) {}
+  Splitter(std::span<const grpc::Slice> slices, const WireLimits& limits,
+           std::vector<Payload>& payloads)
+      : reader_(slices), limits_(limits), payloads_(payloads) {}
+
+  // Why Message said false, where it was a limit.
+  const std::string& over_limit() const { return over_limit_; }
 
   bool Message(const Descriptor& descriptor, std::size_t size, std::string& out) {
     if (size > reader_.remaining()) return false;
@@ -108,7 +112,7 @@ class Splitter {
  private:
   bool Field(const Descriptor& descriptor, std::string& out) {
     const auto tag = reader_.ReadVarint();
-    if (!tag || *tag > UINT32_MAX) return false;
+    if (!tag || *tag > UINT32_MAX || !Count()) return false;
     AppendVarint(*tag, out);
     switch (static_cast<WireFormat::WireType>(*tag & 7)) {
       case WireFormat::WIRETYPE_VARINT: {
@@ -122,9 +126,12 @@ class Splitter {
         return Copy(4, out);
       case WireFormat::WIRETYPE_LENGTH_DELIMITED:
         return LengthDelimited(descriptor, *tag >> 3, out);
-      // A group's fields follow as fields of their own; protobuf matches its ends.
+      // We have no groups, so what is in one is unknown and only copied; protobuf matches its ends.
       case WireFormat::WIRETYPE_START_GROUP:
+        ++groups_;
+        return true;
       case WireFormat::WIRETYPE_END_GROUP:
+        --groups_;
         return true;
     }
     return false;
@@ -134,7 +141,7 @@ class Splitter {
     const auto size = reader_.ReadVarint();
     if (!size || *size > reader_.remaining()) return false;
     const FieldDescriptor* field = descriptor.FindFieldByNumber(static_cast<int>(number));
-    switch (KindOf(field, descriptor)) {
+    switch (groups_ > 0 ? FieldKind::kOther : KindOf(field, descriptor)) {
       case FieldKind::kBulk:
         return Bulk(*size, out);
       case FieldKind::kMessage: {
@@ -164,14 +171,31 @@ class Splitter {
                         [&](const std::uint8_t* data, std::size_t n) { payload.Append(data, n); });
   }
 
+  bool Count() {
+    if (++fields_ <= limits_.max_fields) return true;
+    over_limit_ = absl::StrCat("has more than ", limits_.max_fields, " fields");
+    return false;
+  }
+
   bool Copy(std::size_t size, std::string& out) {
+    copied_ += static_cast<std::int64_t>(size);
+    if (copied_ > limits_.max_skeleton_bytes) {
+      over_limit_ = absl::StrCat("has more than ", limits_.max_skeleton_bytes,
+                                 " bytes beside its tensors' data");
+      return false;
+    }
     return reader_.Take(size, [&](const std::uint8_t* data, std::size_t n) {
       out.append(reinterpret_cast<const char*>(data), n);
     });
   }
 
   SliceReader reader_;
+  const WireLimits& limits_;
   std::vector<Payload>& payloads_;
+  std::int64_t fields_ = 0;
+  std::int64_t copied_ = 0;
+  int groups_ = 0;  // open ones
+  std::string over_limit_;
 };
 
 // ------------------------------------------------------------------------------------------------
@@ -324,17 +348,20 @@ void Payload::CopyTo(std::byte* destination) const {
   }
 }
 
-absl::StatusOr<SplitMessage> SplitBulk(const grpc::ByteBuffer& buffer,
-                                       const Descriptor& descriptor) {
+absl::StatusOr<SplitMessage> SplitBulk(const grpc::ByteBuffer& buffer, const Descriptor& descriptor,
+                                       const WireLimits& limits) {
   SplitMessage split;
   // Dump fails where a compressed message does not decompress.
-  if (!buffer.Dump(&split.slices).ok() ||
-      !Splitter(split.slices, split.payloads)
-           .Message(descriptor, buffer.Length(), split.skeleton)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the request is not a valid ", descriptor.full_name(), " message"));
+  if (buffer.Dump(&split.slices).ok()) {
+    Splitter splitter(split.slices, limits, split.payloads);
+    if (splitter.Message(descriptor, buffer.Length(), split.skeleton)) return split;
+    if (!splitter.over_limit().empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the ", descriptor.full_name(), " message ", splitter.over_limit()));
+    }
   }
-  return split;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request is not a valid ", descriptor.full_name(), " message"));
 }
 
 std::string PlaceholderOf(std::size_t index) {

@@ -41,10 +41,23 @@ struct SplitMessage {
   std::vector<grpc::Slice> slices;  // what `payloads` points into
 };
 
-// INVALID_ARGUMENT where the bytes are not protobuf's wire format. `descriptor` is the message's
-// type.
+// Bounds what a message may make of its bytes before anything knows what it says: protobuf's
+// objects are many times larger than the few bytes that ask for them.
+struct WireLimits {
+  std::int64_t max_skeleton_bytes = 64 << 10;
+  std::int64_t max_fields = 1024;  // known or not, at any depth
+
+  // Enough for `tensors` tensors and all that comes with them.
+  static WireLimits ForTensors(std::int64_t tensors) {
+    return {(64 << 10) + 256 * tensors, 1024 + 16 * tensors};
+  }
+};
+
+// INVALID_ARGUMENT where the bytes are not protobuf's wire format, or pass the limits. `descriptor`
+// is the message's type.
 absl::StatusOr<SplitMessage> SplitBulk(const grpc::ByteBuffer& buffer,
-                                       const google::protobuf::Descriptor& descriptor);
+                                       const google::protobuf::Descriptor& descriptor,
+                                       const WireLimits& limits);
 
 // The value to put into a bulk field of a skeleton, and its inverse: the index, or -1 for an empty
 // field.

@@ -1,6 +1,7 @@
 """What the server refuses, and how it says so."""
 
 import concurrent.futures
+import os
 import time
 
 import grpc
@@ -10,7 +11,9 @@ from google.rpc import error_details_pb2, status_pb2
 from harness import (array_of, assert_alive, assert_idle, check_qr, code_of, normal, pb, qr_request, running, tensor, wait_until)
 
 Code = grpc.StatusCode
-SLOW = (1700, 1700)  # about a second on one core in f64
+# ThreadSanitizer's own memory, several times what is touched, counts as the server's.
+PEAK_KIB = 1_800_000 if os.environ.get("FACTORD_SANITIZER") == "thread" else 600_000
+SLOW = (2400, 2400)  # a good part of a second on one core
 
 
 def details_of(call):
@@ -83,7 +86,7 @@ def test_a_reply_over_the_message_limit_is_refused_before_the_work():
     with running("--max_message_bytes=1000000") as server:
         request = qr_request(normal(4096, 16), q=pb.Q_MODE_COMPLETE)
         code, message = code_of(lambda: server.stub().Factorize(request))
-        assert code == Code.RESOURCE_EXHAUSTED and "67110912" in message and "FactorizeStream" in message
+        assert code == Code.RESOURCE_EXHAUSTED and "67110552 bytes" in message and "FactorizeStream" in message
         assert server.metrics()['factord_matrices_total{dtype="f32",op="factorize"}'] == 0
 
 
@@ -109,7 +112,7 @@ def test_a_message_that_grows_when_decompressed_is_bounded(limit):
         assert {call.code() for call in calls} == {Code.RESOURCE_EXHAUSTED}
         with open(f"/proc/{server.process.pid}/status") as status:
             peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-        assert peak < 600_000  # KiB
+        assert peak < PEAK_KIB
         assert_alive(server)
 
 
@@ -166,12 +169,12 @@ def test_a_full_queue_refuses_at_once_with_a_hint():
 
 
 def test_a_full_budget_refuses_at_once_with_a_hint():
-    with running("--cpu_threads=1", "--memory_budget_bytes=50000000") as server:
+    with running("--cpu_threads=1", "--memory_budget_bytes=95000000") as server:
         stub = server.stub()
         slow = stub.Factorize.future(slow_request())
         wait_until(lambda: server.metrics()["factord_memory_in_flight_bytes"] > 0)
         code, message, details = details_of(lambda: stub.Factorize(qr_request(normal(1000, 1000))))
-        assert code == Code.UNAVAILABLE and "of 50000000 are in use" in message
+        assert code == Code.UNAVAILABLE and "of 95000000 are in use" in message
         assert details["ErrorInfo"].reason == "MEMORY_BUDGET_FULL"
         assert slow.code() == Code.OK
         assert_idle(server)
@@ -184,7 +187,7 @@ def test_good_bad_and_dead_requests_of_one_bucket():
         wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
         arrays = [normal(30, 20, seed=i) for i in range(64)]
         arrays[7][3, 3] = np.nan
-        calls = [stub.Factorize.future(qr_request(a), timeout=0.2 if i == 9 else 60) for i, a in enumerate(arrays)]
+        calls = [stub.Factorize.future(qr_request(a), timeout=0.05 if i == 9 else 60) for i, a in enumerate(arrays)]
         wait_until(lambda: server.metrics()["factord_queue_jobs"] >= 62)
         calls[8].cancel()
         assert slow.code() == Code.OK

@@ -27,6 +27,7 @@ TEST(Options, Validate_NamesTheField) {
             "max_message_bytes");
   EXPECT_EQ(field_of([](Options& o) { o.max_queued_jobs = 0; }), "max_queued_jobs");
   EXPECT_EQ(field_of([](Options& o) { o.chunk_bytes = 0; }), "chunk_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.stall_timeout = absl::ZeroDuration(); }), "stall_timeout");
   EXPECT_EQ(field_of([](Options& o) { o.grace_period = absl::Seconds(-1); }), "grace_period");
   EXPECT_EQ(field_of([](Options& o) { o.listen = {"unix:/run/factord.sock"}; }), "none");
 }

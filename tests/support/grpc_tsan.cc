@@ -1,9 +1,12 @@
-// Tells ThreadSanitizer what gRPC orders: what was done before an operation started comes before
-// what is done when it is over. gRPC hands operations from thread to thread through lock-free
-// queues of its own, and Debian's is built without ThreadSanitizer, so that each reactor would seem
-// to race with itself. Linked as absl_tsan.cc is.
+// Tells ThreadSanitizer what gRPC orders. gRPC hands operations from thread to thread through
+// lock-free queues of its own, and Debian's is built without ThreadSanitizer, so that each reactor
+// would seem to race with itself. Linked as absl_tsan.cc is.
+//
+// What was done before an operation started comes before what is done when it is over. What an
+// RPC's reactions did comes before its OnDone.
 #include <grpc/grpc.h>
 #include <grpcpp/support/callback_common.h>
+#include <grpcpp/support/server_callback.h>
 #include <sanitizer/tsan_interface.h>
 
 #include "tests/support/next_definition.h"
@@ -23,7 +26,45 @@ void AcquireAndRun(grpc_completion_queue_functor* operation, int ok) {
   factord_StaticRun(operation, ok);
 }
 
+// The reactor's OnCancel. The library calls it, and then releases its hold on the RPC without
+// ThreadSanitizer's notice.
+class Cancellation final : public grpc::internal::ServerReactor {
+ public:
+  Cancellation(grpc::internal::ServerReactor* reactor, void* holds)
+      : reactor_(reactor), holds_(holds) {}
+
+  void OnCancel() override {
+    reactor_->OnCancel();
+    __tsan_release(holds_);
+    delete this;
+  }
+  void OnDone() override {}
+  bool InternalInlineable() override { return reactor_->InternalInlineable(); }
+
+ private:
+  grpc::internal::ServerReactor* const reactor_;
+  void* const holds_;
+};
+
 }  // namespace
+
+namespace grpc::internal {
+
+void ServerCallbackCall::CallOnCancel(ServerReactor* reactor) {
+  static const auto real = NextDefinition<void(ServerCallbackCall*, ServerReactor*)>(
+      "_ZN4grpc8internal18ServerCallbackCall12CallOnCancelEPNS0_13ServerReactorE");
+  __tsan_acquire(&on_cancel_conditions_remaining_);
+  real(this, new Cancellation(reactor, &callbacks_outstanding_));
+}
+
+void ServerCallbackCall::ScheduleOnDone(bool inline_ondone) {
+  static const auto real = NextDefinition<void(ServerCallbackCall*, bool)>(
+      "_ZN4grpc8internal18ServerCallbackCall14ScheduleOnDoneEb");
+  __tsan_acquire(&callbacks_outstanding_);
+  real(this, inline_ondone);
+}
+
+}  // namespace grpc::internal
 
 extern "C" {
 

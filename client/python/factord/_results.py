@@ -126,10 +126,17 @@ def read_statuses(
         MatrixStatus(
             prefix + tuple(int(i) for i in np.unravel_index(status.index, batch)),
             _code_name(status.code),
-            status.message,
+            _SENTENCES.get(status.code, ""),
         )
         for status in statuses
     ]
+
+
+_SENTENCES = {
+    pb.MATRIX_CODE_NONFINITE_INPUT: "the input has a NaN or Inf; all results of this matrix are NaN",
+    pb.MATRIX_CODE_RESULT_OUT_OF_RANGE: "a result exceeds the range of the type and is Inf",
+    pb.MATRIX_CODE_RANK_DEFICIENT: "numerically rank deficient; x is the minimum-norm solution",
+}
 
 
 def _code_name(code: int) -> str:

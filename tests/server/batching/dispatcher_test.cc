@@ -209,16 +209,12 @@ TEST(Dispatcher, ALoneJobLeavesAfterTheDelay) {
   EXPECT_GE(batch->jobs[0]->times.queue, Milliseconds(2));
 }
 
-TEST(Dispatcher, DrainingRefusesNewWorkAndFinishesTheOld) {
+TEST(Dispatcher, DrainingTakesWhatWasAcceptedAndRunsItWithoutDelay) {
   Dispatcher dispatcher({.max_delay = absl::Hours(1)});
   ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
 
   dispatcher.BeginDrain();
 
-  const absl::Status refused = dispatcher.Submit(OneJob({}));
-  EXPECT_TRUE(absl::IsUnavailable(refused));
-  EXPECT_EQ(ReasonOf(refused), "DRAINING");
-  EXPECT_TRUE(RetryDelayOf(refused).has_value());
   EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
   auto batch = dispatcher.WaitForBatch();
   EXPECT_EQ(batch->reason, CloseReason::kDrain);
@@ -256,7 +252,10 @@ TEST(Dispatcher, StopEndsWhatIsQueuedAndReleasesLanes) {
   EXPECT_TRUE(ending.done.HasBeenNotified());
   EXPECT_TRUE(absl::IsUnavailable(ending.Wait()));
   EXPECT_FALSE(dispatcher.WaitForBatch().has_value());
-  EXPECT_EQ(ReasonOf(dispatcher.Submit(OneJob({}))), "DRAINING");
+  const absl::Status refused = dispatcher.Submit(OneJob({}));
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_EQ(ReasonOf(refused), "DRAINING");
+  EXPECT_TRUE(RetryDelayOf(refused).has_value());
 }
 
 TEST(Dispatcher, StopReleasesAWaitingLane) {
@@ -303,7 +302,7 @@ TEST(Dispatcher, CountsWhatHappens) {
   auto batch = dispatcher.WaitForBatch();
   EXPECT_EQ(ValueOf(metrics, "factord_running_jobs"), 1);
   RunBatch(dispatcher, *std::move(batch));
-  dispatcher.BeginDrain();
+  dispatcher.Stop();
   EXPECT_FALSE(dispatcher.Submit(OneJob({})).ok());
 
   EXPECT_EQ(ValueOf(metrics, "factord_queue_jobs"), 0);

@@ -15,6 +15,8 @@ namespace {
 
 using google::protobuf::util::MessageDifferencer;
 
+const WireLimits kLimits = WireLimits::ForTensors(16);
+
 grpc::ByteBuffer BufferOf(const std::string& bytes, std::size_t slice_bytes = SIZE_MAX) {
   std::vector<grpc::Slice> slices;
   for (std::size_t at = 0; at < bytes.size(); at += slice_bytes)
@@ -62,8 +64,8 @@ TEST(SplitBulk, SetsBulkAsideAndKeepsTheRest) {
   *request.add_a() = TensorOf(std::string(100'000, 'x'));
   request.mutable_qr()->set_r(true);
 
-  const auto split =
-      SplitBulk(BufferOf(request.SerializeAsString()), *v1::FactorizeRequest::descriptor());
+  const auto split = SplitBulk(BufferOf(request.SerializeAsString()),
+                               *v1::FactorizeRequest::descriptor(), kLimits);
 
   ASSERT_TRUE(split.ok()) << split.status();
   ASSERT_EQ(split->payloads.size(), 2);
@@ -80,7 +82,8 @@ TEST(SplitBulk, AgreesWithProtobufWhereverSlicesEnd) {
   const std::string bytes = request.SerializeAsString();
 
   for (std::size_t slice_bytes = 1; slice_bytes <= bytes.size(); ++slice_bytes) {
-    const auto split = SplitBulk(BufferOf(bytes, slice_bytes), *v1::FactorizeRequest::descriptor());
+    const auto split =
+        SplitBulk(BufferOf(bytes, slice_bytes), *v1::FactorizeRequest::descriptor(), kLimits);
     ASSERT_TRUE(split.ok());
     v1::FactorizeRequest parsed;
     ASSERT_TRUE(parsed.ParseFromString(split->skeleton));
@@ -96,7 +99,7 @@ TEST(SplitBulk, RepeatedSingularField_LastOneWins) {
   second.mutable_chunk()->set_data("new");
 
   const auto split = SplitBulk(BufferOf(first.SerializeAsString() + second.SerializeAsString()),
-                               *v1::StreamRequest::descriptor());
+                               *v1::StreamRequest::descriptor(), kLimits);
 
   ASSERT_TRUE(split.ok());
   v1::StreamRequest parsed;
@@ -114,7 +117,7 @@ TEST(SplitBulk, UnknownFieldsPass) {
   bytes += std::string("\xab\x06\x08\x01\xac\x06", 6);         // field 101, a group
   bytes += std::string("\xb1\x06", 2) + std::string(8, '\1');  // field 102, fixed64
 
-  const auto split = SplitBulk(BufferOf(bytes), *v1::StreamRequest::descriptor());
+  const auto split = SplitBulk(BufferOf(bytes), *v1::StreamRequest::descriptor(), kLimits);
 
   ASSERT_TRUE(split.ok());
   EXPECT_EQ(split->skeleton, bytes);
@@ -128,7 +131,7 @@ TEST(SplitBulk, TruncatedMessage_IsRefusedOrWhatProtobufMakesOfIt) {
 
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string cut = bytes.substr(0, size);
-    const auto split = SplitBulk(BufferOf(cut), *v1::FactorizeRequest::descriptor());
+    const auto split = SplitBulk(BufferOf(cut), *v1::FactorizeRequest::descriptor(), kLimits);
     v1::FactorizeRequest stock, ours;
     const bool stock_parses = stock.ParseFromString(cut);
     ASSERT_EQ(split.ok() && ours.ParseFromString(split->skeleton), stock_parses)
@@ -155,7 +158,7 @@ TEST(SplitBulk, RandomBytes_AgreeWithProtobuf) {
     for (unsigned flips = 1 + random() % 3; flips > 0; --flips)
       bytes[random() % bytes.size()] = static_cast<char>(random());
     const auto split =
-        SplitBulk(BufferOf(bytes, 1 + random() % 20), *v1::FactorizeRequest::descriptor());
+        SplitBulk(BufferOf(bytes, 1 + random() % 20), *v1::FactorizeRequest::descriptor(), kLimits);
     v1::FactorizeRequest stock, ours;
     const bool stock_parses = stock.ParseFromString(bytes);
     ASSERT_EQ(split.ok() && ours.ParseFromString(split->skeleton), stock_parses)
@@ -168,6 +171,42 @@ TEST(SplitBulk, RandomBytes_AgreeWithProtobuf) {
   EXPECT_GT(parsed, 1000);
 }
 
+TEST(SplitBulk, FieldInsideAnUnknownGroup_IsNotOurs) {
+  // Group 1000 holding a field 1 that would be no valid Tensor.
+  const std::string bytes("\xc3\x3e\x0a\x01\xff\xc4\x3e", 7);
+
+  const auto split = SplitBulk(BufferOf(bytes), *v1::FactorizeRequest::descriptor(), kLimits);
+
+  ASSERT_TRUE(split.ok()) << split.status();
+  EXPECT_EQ(split->skeleton, bytes);
+  EXPECT_TRUE(v1::FactorizeRequest().ParseFromString(split->skeleton));
+}
+
+TEST(SplitBulk, MoreFieldsThanTheLimit_AreRefusedUnparsed) {
+  std::string bytes;
+  for (int i = 0; i < 5000; ++i) bytes += std::string("\x0a\x00", 2);  // empty tensors
+
+  const auto split =
+      SplitBulk(BufferOf(bytes), *v1::FactorizeRequest::descriptor(), {.max_fields = 4999});
+
+  EXPECT_THAT(std::string(split.status().message()), testing::HasSubstr("more than 4999 fields"));
+  EXPECT_TRUE(
+      SplitBulk(BufferOf(bytes), *v1::FactorizeRequest::descriptor(), {.max_fields = 5000}).ok());
+}
+
+TEST(SplitBulk, MoreBytesBesideTheData_AreRefusedUnparsed) {
+  v1::FactorizeRequest request;
+  for (int i = 0; i < 100'000; ++i) request.add_a()->add_dims(1);
+  request.mutable_a(0)->mutable_dims()->Resize(100'000, 1);
+
+  const auto split =
+      SplitBulk(BufferOf(request.SerializeAsString()), *v1::FactorizeRequest::descriptor(),
+                {.max_skeleton_bytes = 1000, .max_fields = 1'000'000});
+
+  EXPECT_THAT(std::string(split.status().message()),
+              testing::HasSubstr("more than 1000 bytes beside"));
+}
+
 TEST(JoinBulk, GivesTheBytesProtobufWouldWrite) {
   const std::string small = "small", large(1 << 20, 'y');
   v1::FactorizeResponse expected, skeleton;
@@ -177,7 +216,7 @@ TEST(JoinBulk, GivesTheBytesProtobufWouldWrite) {
     *factors.mutable_q() = TensorOf(real ? large : PlaceholderOf(0));
     *factors.mutable_r() = TensorOf(real ? small : PlaceholderOf(1));
     *factors.mutable_tau() = TensorOf("");
-    factors.add_statuses()->set_message("a status");
+    factors.add_statuses()->set_index(77);
     response->mutable_report()->set_path("lapack");
   }
   const auto at = [](const std::string& s) { return reinterpret_cast<const std::byte*>(s.data()); };
