@@ -71,8 +71,9 @@ absl::StatusOr<v1::StreamResult> Transport::CallStream(const v1::Start& start,
   const absl::Status status = Retry(call, [&](grpc::ClientContext* context) {
     absl::StatusOr<v1::StreamResult> attempt =
         RunStreamCall(stub_.get(), context, named_start, data, call.progress);
-    if (attempt.ok()) result = *std::move(attempt);
-    return attempt.status();
+    if (!attempt.ok()) return attempt.status();
+    result = *std::move(attempt);
+    return absl::OkStatus();
   });
   if (!status.ok()) return status;
   return result;

@@ -57,16 +57,20 @@ function(factord_executable)
   endif()
 endfunction()
 
-# factord_test(NAME x_test SOURCES ... DEPS ... [LABELS ...]): a GoogleTest binary; each of its tests is a CTest.
+# factord_test(NAME x_test SOURCES ... DEPS ... [SLOW filter]): a GoogleTest binary; each of its tests is a
+# CTest. Those that match the GoogleTest filter SLOW are labelled slow: they are not run again with sanitizers.
 function(factord_test)
-  cmake_parse_arguments(arg "" "NAME" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;SLOW" "SOURCES;DEPS" ${ARGN})
   factord_executable(NAME ${arg_NAME} SOURCES ${arg_SOURCES} DEPS ${arg_DEPS} GTest::gmock GTest::gtest_main)
   set(properties TIMEOUT 300)
-  if(arg_LABELS)
-    list(APPEND properties LABELS "${arg_LABELS}")
-  endif()
   if(FACTORD_SANITIZER)
     list(APPEND properties ENVIRONMENT ${FACTORD_SANITIZER_ENVIRONMENT})
   endif()
-  gtest_discover_tests(${arg_NAME} PROPERTIES ${properties} DISCOVERY_TIMEOUT 60)
+  set(others)
+  if(arg_SLOW)
+    gtest_discover_tests(${arg_NAME} PROPERTIES ${properties} LABELS slow DISCOVERY_TIMEOUT 60
+      TEST_FILTER "${arg_SLOW}" TEST_LIST ${arg_NAME}_slow)
+    set(others TEST_FILTER "-${arg_SLOW}")
+  endif()
+  gtest_discover_tests(${arg_NAME} PROPERTIES ${properties} DISCOVERY_TIMEOUT 60 ${others})
 endfunction()

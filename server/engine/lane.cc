@@ -8,7 +8,7 @@
 
 namespace factord {
 
-Lane::Lane(std::string name, Factorizer& factorizer, NextBatch next_batch, Finished finished)
+Lane::Lane(const std::string& name, Factorizer& factorizer, NextBatch next_batch, Finished finished)
     : factorizer_(factorizer),
       next_batch_(std::move(next_batch)),
       finished_(std::move(finished)),

@@ -25,7 +25,7 @@ class Lane {
                                       const absl::Status& status)>;
 
   // `name` (15 characters count) is the thread's, for debuggers and top. `finished` may be null.
-  Lane(std::string name, Factorizer& factorizer, NextBatch next_batch, Finished finished);
+  Lane(const std::string& name, Factorizer& factorizer, NextBatch next_batch, Finished finished);
   // Waits for the thread: NextBatch must have returned nothing, or be about to.
   ~Lane();
   Lane(const Lane&) = delete;

@@ -34,8 +34,7 @@ void AppendVarint(std::uint64_t value, std::string& out) {
   out.push_back(static_cast<char>(value));
 }
 
-// ------------------------------------------------------------------------------------------------
-// Split
+// ---- Split
 
 // Reads through consecutive slices. Every read fails (false, nullopt) rather than pass `end`.
 class SliceReader {
@@ -198,8 +197,7 @@ class Splitter {
   std::string over_limit_;
 };
 
-// ------------------------------------------------------------------------------------------------
-// Join
+// ---- Join
 
 // A message being put together: literal bytes with payloads in between.
 class Joined {
