@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace factord {
@@ -79,6 +80,38 @@ TEST(Lane, StopsWhenThereIsNothing) {
   FakeFactorizer factorizer(absl::OkStatus());
   Lane lane(
       "idle", factorizer, [] { return std::nullopt; }, nullptr);
+}
+
+TEST(Lane, RunsTheNextBatchWhileSeveralJobsAreStillBeingCompleted) {
+  absl::Notification second_batch_taken;
+  std::vector<std::int64_t> completed;
+  const auto batch_of = [&](std::int64_t jobs) {
+    Batch batch;
+    for (std::int64_t i = 0; i < jobs; ++i) {
+      batch.jobs.push_back(std::make_unique<Job>());
+      batch.jobs.back()->count = jobs;
+      batch.jobs.back()->done = [&](Job& job, const absl::Status&) {
+        second_batch_taken.WaitForNotification();
+        completed.push_back(job.count);
+      };
+    }
+    return batch;
+  };
+  int taken = 0;
+  FakeFactorizer factorizer(absl::OkStatus());
+  {
+    Lane lane(
+        "lane", factorizer,
+        [&]() -> std::optional<Batch> {
+          if (++taken == 2) second_batch_taken.Notify();
+          return taken == 1   ? std::optional(batch_of(2))
+                 : taken == 2 ? std::optional(batch_of(3))
+                              : std::nullopt;
+        },
+        nullptr);
+  }
+
+  EXPECT_EQ(completed, (std::vector<std::int64_t>{2, 2, 3, 3, 3}));
 }
 
 }  // namespace
