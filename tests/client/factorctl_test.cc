@@ -190,7 +190,7 @@ TEST_F(FactorctlTest, Qr_ReportsBadMatrix) {
             MakeMatrices(v1::DTYPE_F64, {2, 1, 1}, {1, std::numeric_limits<double>::infinity()}));
   ASSERT_EQ(RunWithServer({"qr", path}), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("statuses: 1 not plainly OK\n"
-                              "matrix 1: NONFINITE_INPUT: The input holds a NaN or an Inf.\n"));
+                              "matrix 1: NONFINITE_INPUT\n"));
 }
 
 TEST_F(FactorctlTest, Qr_OutputThatModeLacks_IsUsage) {

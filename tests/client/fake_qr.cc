@@ -167,7 +167,6 @@ void FactorizeTensor(const v1::Tensor& a, const v1::QrOptions& qr, v1::QrFactors
       v1::MatrixStatus* status = factors->add_statuses();
       status->set_index(batch);
       status->set_code(v1::MATRIX_CODE_NONFINITE_INPUT);
-      status->set_message("The input holds a NaN or an Inf.");
     }
     const std::vector<Complex> taus = Geqr2(A);
     if (factors->has_q()) Store(FormQ(A, taus, q_columns), batch, factors->mutable_q());
