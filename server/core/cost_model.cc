@@ -12,7 +12,8 @@ constexpr double kDefaultNsPerFlop = 0.5;
 constexpr double kWeightOfNew = 0.25;
 // Scaling, copying and bookkeeping of even an empty matrix, expressed as work.
 constexpr double kFlopsPerMatrix = 200;
-// Of a batch, whatever is in it: left out of the rate, or a lone small matrix would make a large batch of them look slow.
+// Of a batch, whatever is in it: left out of the rate, or a lone small matrix would make a large
+// batch of them look slow.
 constexpr absl::Duration kBatchOverhead = absl::Microseconds(10);
 
 double Work(const Spec& spec) { return FlopsOf(spec) + kFlopsPerMatrix; }
