@@ -15,7 +15,7 @@ Code = grpc.StatusCode
 PEAK_KIB = 1_800_000 if os.environ.get("FACTORD_SANITIZER") == "thread" else 600_000
 # Long enough for 200 requests to reach the queue, which the sanitizers make slower; far less than SLOW takes twice.
 QUEUE_DEADLINE = 0.5 if os.environ.get("FACTORD_SANITIZER") else 0.1
-SLOW = (2400, 2400)  # a good part of a second on one core
+SLOW = (1950, 1950)  # c128: about a second on one core
 
 
 def details_of(call):
@@ -34,7 +34,7 @@ def details_of(call):
 
 
 def slow_request():
-    return qr_request(normal(*SLOW, dtype="f8"), q=pb.Q_MODE_UNSPECIFIED)
+    return qr_request(normal(*SLOW, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
 
 
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05abc", bytes(range(256)), b"\x00" * 64])
@@ -171,12 +171,12 @@ def test_a_full_queue_refuses_at_once_with_a_hint():
 
 
 def test_a_full_budget_refuses_at_once_with_a_hint():
-    with running("--cpu_threads=1", "--memory_budget_bytes=95000000") as server:
+    with running("--cpu_threads=1", "--memory_budget_bytes=125000000") as server:
         stub = server.stub()
         slow = stub.Factorize.future(slow_request())
         wait_until(lambda: server.metrics()["factord_memory_in_flight_bytes"] > 0)
         code, message, details = details_of(lambda: stub.Factorize(qr_request(normal(1000, 1000))))
-        assert code == Code.UNAVAILABLE and "of 95000000 are in use" in message
+        assert code == Code.UNAVAILABLE and "of 125000000 are in use" in message
         assert details["ErrorInfo"].reason == "MEMORY_BUDGET_FULL"
         assert slow.code() == Code.OK
         assert_idle(server)
