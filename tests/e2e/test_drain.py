@@ -8,16 +8,16 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness import array_of, check_qr, code_of, normal, pb, qr_request, running, wait_until
 
-SLOW = qr_request(normal(1700, 1700, dtype="f8"), q=pb.Q_MODE_UNSPECIFIED)
+SLOW = qr_request(normal(1950, 1950, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)  # about a second
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 def start_unary(server, count):
     """`count` requests of which one runs and the others wait, and their matrices."""
     stub = server.stub()
+    arrays = [normal(80, 60, seed=i) for i in range(count)]
     slow = stub.Factorize.future(SLOW)
     wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
-    arrays = [normal(80, 60, seed=i) for i in range(count)]
     calls = [stub.Factorize.future(qr_request(a)) for a in arrays]
     wait_until(lambda: server.metrics()["factord_queue_jobs"] >= count)
     return slow, list(zip(arrays, calls, strict=True))
