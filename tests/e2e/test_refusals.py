@@ -37,6 +37,13 @@ def slow_request():
     return qr_request(normal(*SLOW, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
 
 
+def hold_lane(server, stub, **kwargs):
+    """A slow request that has the only lane when this returns; what is sent next waits behind it."""
+    slow = stub.Factorize.future(slow_request(), **kwargs)
+    wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
+    return slow
+
+
 @pytest.mark.parametrize("garbage", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05abc", bytes(range(256)), b"\x00" * 64])
 @pytest.mark.parametrize("rpc", ["Factorize", "FormQ", "ApplyQ", "Solve", "Explain"])
 def test_garbage_in_place_of_protobuf(server, rpc, garbage):
@@ -143,8 +150,7 @@ def test_a_deadline_that_passes_in_the_queue_costs_no_work():
 def test_cancelled_calls_cost_no_work():
     with running("--cpu_threads=1") as server:
         stub = server.stub()
-        slow = stub.Factorize.future(slow_request())
-        wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
+        slow = hold_lane(server, stub)
         calls = [stub.Factorize.future(qr_request(normal(100, 100, seed=i))) for i in range(50)]
         wait_until(lambda: server.metrics()["factord_queue_jobs"] == 50)
         for call in calls:
@@ -185,8 +191,7 @@ def test_a_full_budget_refuses_at_once_with_a_hint():
 def test_good_bad_and_dead_requests_of_one_bucket():
     with running("--cpu_threads=1") as server:
         stub = server.stub()
-        slow = stub.Factorize.future(slow_request())
-        wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
+        slow = hold_lane(server, stub)
         arrays = [normal(30, 20, seed=i) for i in range(64)]
         arrays[7][3, 3] = np.nan
         calls = [stub.Factorize.future(qr_request(a), timeout=0.05 if i == 9 else 60) for i, a in enumerate(arrays)]
@@ -208,8 +213,7 @@ def test_a_flood_does_not_starve_another_client():
         flood = server.stub()
         as_flood, as_other = [("factord-client", "flood")], [("factord-client", "other")]
         big = qr_request(normal(500, 500, dtype="f8"))
-        slow = flood.Factorize.future(slow_request(), metadata=as_flood)  # so that the flood can rise behind it
-        wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
+        slow = hold_lane(server, flood, metadata=as_flood)  # so that the flood can rise behind it
         calls = [flood.Factorize.future(big, metadata=as_flood) for _ in range(60)]
         wait_until(lambda: server.metrics()["factord_queue_jobs"] > 40)
         other = server.stub()
@@ -223,8 +227,7 @@ def test_a_flood_does_not_starve_another_client():
 def test_low_priority_gives_way():
     with running("--cpu_threads=1", "--low_priority_ageing=100s") as server:
         stub = server.stub()
-        slow = stub.Factorize.future(slow_request())
-        wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
+        slow = hold_lane(server, stub)
         low = [stub.Factorize.future(qr_request(normal(256, 256, seed=i), run=pb.RunOptions(priority=pb.PRIORITY_LOW)))
                for i in range(100)]
         wait_until(lambda: server.metrics()["factord_queue_jobs"] == 100)
