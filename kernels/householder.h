@@ -1,9 +1,10 @@
-// The scalar part of Householder QR, once for every kernel and for the CPU: the reflector's three numbers, and the
-// power-of-two scaling of columns that keeps them in range.
+// The scalar part of Householder QR, once for every kernel and for the CPU: the reflector's three
+// numbers, and the power-of-two scaling of columns that keeps them in range.
 //
-// QR(A diag(2^e_j)) = (Q, R diag(2^e_j)): scaling a column by a power of two is exact and changes neither V nor tau. Each
-// column is scaled on load so that its largest |entry| lies in [1, 2), and R is scaled back on store. So no sum of squares
-// overflows, and one that underflows belongs to a tail that is nothing next to its own column; there is no slow path.
+// QR(A diag(2^e_j)) = (Q, R diag(2^e_j)): scaling a column by a power of two is exact and changes
+// neither V nor tau. Each column is scaled on load so that its largest |entry| lies in [1, 2), and
+// R is scaled back on store. So no sum of squares overflows, and one that underflows belongs to a
+// tail that is nothing next to its own column; there is no slow path.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +34,8 @@ struct Ieee<double> {
   static constexpr double kNegligibleSquare = 0x1p-900;
 };
 
-// The biased exponent of x, 0 for zeros and subnormals, kTopField for Inf and NaN. The largest field of a column says how
-// to scale it, and whether all of it is finite.
+// The biased exponent of x, 0 for zeros and subnormals, kTopField for Inf and NaN. The largest
+// field of a column says how to scale it, and whether all of it is finite.
 template <class T>
 FACTORD_HOST_DEVICE inline int ExponentField(T x) {
   using Bits = typename Ieee<T>::Bits;
@@ -48,24 +49,28 @@ FACTORD_HOST_DEVICE inline T PowerOfTwo(int field) {
   return std::bit_cast<T>(static_cast<Bits>(field) << Ieee<T>::kMantissaBits);
 }
 
-// What a column whose largest exponent field is `field` is multiplied by on load: its largest |entry| comes into [1, 2);
-// [2, 4) for the very largest, below 1 for subnormal ones, which all the same end far above kNegligibleSquare.
+// A column whose largest exponent field is `field` is multiplied by 2^ScaleExponent on load: its
+// largest |entry| comes into [1, 2); [2, 4) for the very largest, below 1 for subnormal ones, which
+// all the same end far above kNegligibleSquare.
+template <class T>
+FACTORD_HOST_DEVICE inline int ScaleExponent(int field) {
+  constexpr int kBias = Ieee<T>::kTopField / 2;
+  const int exponent = kBias - field;
+  return exponent < 1 - kBias ? 1 - kBias : exponent > kBias - 1 ? kBias - 1 : exponent;
+}
 template <class T>
 FACTORD_HOST_DEVICE inline T ScaleOf(int field) {
-  constexpr int kMax = Ieee<T>::kTopField - 2;
-  const int inverse = kMax + 1 - field;
-  return PowerOfTwo<T>(inverse < 1 ? 1 : inverse > kMax ? kMax : inverse);
+  return PowerOfTwo<T>(Ieee<T>::kTopField / 2 + ScaleExponent<T>(field));
 }
-// The exact inverse of ScaleOf, by which R is multiplied on store.
+// The exact inverse, by which R is multiplied on store.
 template <class T>
 FACTORD_HOST_DEVICE inline T UnscaleOf(int field) {
-  constexpr int kMax = Ieee<T>::kTopField - 2;
-  const int inverse = kMax + 1 - field;
-  return PowerOfTwo<T>(kMax + 1 - (inverse < 1 ? 1 : inverse > kMax ? kMax : inverse));
+  return PowerOfTwo<T>(Ieee<T>::kTopField / 2 - ScaleExponent<T>(field));
 }
 
-// 1 / sqrt(x) and 1 / x to within an ulp or so, for x well inside the normal range. On the device an approximation and a
-// Newton step (float) or a third-order one (double): no special cases, so no branch in the middle of the longest chain.
+// 1 / sqrt(x) and 1 / x to within an ulp or so, for x well inside the normal range. On the device
+// an approximation and a Newton step (float) or a third-order one (double): no special cases, so no
+// branch in the middle of the longest chain.
 FACTORD_HOST_DEVICE inline float InverseSqrt(float x) {
 #ifdef __CUDA_ARCH__
   float r;
@@ -111,9 +116,10 @@ struct Reflector {
   T beta, tau, scale;
 };
 
-// LAPACK's larfg, without its slow path: sigma = ||tail||^2 of a column that was scaled as above. beta = -sign(alpha)
-// ||[alpha; tail]||, tau = (beta - alpha) / beta, scale = 1 / (alpha - beta). tau = 0, H = I and beta = alpha where the
-// tail is zero, or where all that is left of the column is negligible.
+// LAPACK's larfg, without its slow path: sigma = ||tail||^2 of a column that was scaled as above.
+// beta = -sign(alpha)
+// ||[alpha; tail]||, tau = (beta - alpha) / beta, scale = 1 / (alpha - beta). tau = 0, H = I and
+// beta = alpha where the tail is zero, or where all that is left of the column is negligible.
 template <class T>
 FACTORD_HOST_DEVICE inline Reflector<T> Larfg(T alpha, T sigma) {
   using std::copysign;

@@ -1,4 +1,5 @@
-// What the GPU kernels are asked to do: a problem, stated once for a batch, and runs of matrices in device memory.
+// What the GPU kernels are asked to do: a problem, stated once for a batch, and runs of matrices in
+// device memory.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +16,12 @@ enum class Sign : std::uint8_t { kLapack, kNonnegative, kSpecialOrthogonal };
 template <class T>
 inline constexpr Dtype kDtypeOf = sizeof(T) == 4 ? Dtype::kF32 : Dtype::kF64;
 
-// For every matrix of a batch. m, n and p are the shape class: no matrix is larger, and everything that decides a
-// result's bits (path, panel widths) follows from them and not from the batch.
-//   kFactorize  A (m x n) = Q R; any of: R (k x n), Q (m x k or m x m), packed reflectors and tau; k = min(m, n)
-//   kFormQ      Q from packed reflectors (m x n) and tau (k)
-//   kApplyQ     op(Q) C, C m x p; right: C op(Q), C p x m
-//   kSolve      X (n x p) minimizing ||b_j - A x_j||, B m x p; m >= n only
+// For every matrix of a batch. m, n and p are the shape class: no matrix is larger, and everything
+// that decides a result's bits (path, panel widths) follows from them and not from the batch.
+//   kFactorize  A (m x n) = Q R; any of: R (k x n), Q (m x k or m x m), packed reflectors and tau;
+//   k = min(m, n) kFormQ      Q from packed reflectors (m x n) and tau (k) kApplyQ     op(Q) C, C m
+//   x p; right: C op(Q), C p x m kSolve      X (n x p) minimizing ||b_j - A x_j||, B m x p; m >= n
+//   only
 struct Problem {
   Op op = Op::kFactorize;
   int m = 0, n = 0, p = 0;
@@ -36,11 +37,13 @@ struct Problem {
   FACTORD_HOST_DEVICE constexpr int k() const { return m < n ? m : n; }
 };
 
-// Consecutive matrices of one shape, each operand dense and one matrix after the other, in device memory. Pointers of
-// operands that the problem does not have are null; what an empty operand points to is never touched. Alignment: T's.
+// Consecutive matrices of one shape, each operand dense and one matrix after the other, in device
+// memory. Pointers of operands that the problem does not have are null; what an empty operand
+// points to is never touched. Alignment: T's.
 template <class T>
 struct Run {
-  std::int64_t first = 0;  // the batch index of its first matrix: runs are in ascending order and leave no gap
+  std::int64_t first =
+      0;  // the batch index of its first matrix: runs are in ascending order and leave no gap
   int m = 0, n = 0, p = 0;
   const T* a = nullptr;       // kFactorize, kSolve: A; kFormQ, kApplyQ: the packed reflectors
   const T* tau_in = nullptr;  // kFormQ, kApplyQ
@@ -60,12 +63,12 @@ struct Run {
 enum MatrixStatus : std::uint32_t {
   kNonfiniteInput = 1,    // its outputs are NaN
   kResultOutOfRange = 2,  // an output entry overflowed
-  kRankUnproven = 4,      // kSolve: full rank could not be proven: X is not valid, solve it elsewhere
+  kRankUnproven = 4,  // kSolve: full rank could not be proven: X is not valid, solve it elsewhere
 };
 
 template <class T>
 struct Batch {
-  const Run<T>* runs = nullptr;     // device memory
+  const Run<T>* runs = nullptr;  // device memory
   int run_count = 0;
   std::int64_t count = 0;           // matrices
   int m = 0, n = 0, p = 0;          // the largest of the runs: at most the problem's

@@ -1,8 +1,10 @@
-// Work: the batch in the form in which all kernels but the tiny ones see it. Row-major, every matrix padded with zeros to
-// one size: a zero row or column is an exact no-op of every step (tau = 0), so no kernel needs to know a matrix's own shape.
+// Work: the batch in the form in which all kernels but the tiny ones see it. Row-major, every
+// matrix padded with zeros to one size: a zero row or column is an exact no-op of every step (tau =
+// 0), so no kernel needs to know a matrix's own shape.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/simt/qualifiers.h"
 
@@ -13,8 +15,8 @@ inline constexpr int kColumnUnit = 8;
 
 FACTORD_HOST_DEVICE constexpr int RoundUp(int x, int unit) { return (x + unit - 1) / unit * unit; }
 
-// Matrix i at data + i * stride; entry (r, c) of it at r * ld + c. Device memory, 256-byte aligned, ld and stride multiples
-// of kColumnUnit.
+// Matrix i at data + i * stride; entry (r, c) of it at r * ld + c. Device memory, 256-byte aligned,
+// ld and stride multiples of kColumnUnit.
 template <class T>
 struct Work {
   T* data = nullptr;
@@ -25,7 +27,9 @@ struct Work {
   std::int64_t count = 0;
 
   FACTORD_HOST_DEVICE T* matrix(std::int64_t i) const { return data + i * stride; }
-  FACTORD_HOST_DEVICE operator Work<const T>() const { return {data, stride, rows, cols, ld, count}; }
+  FACTORD_HOST_DEVICE operator Work<const T>() const requires(!std::is_const_v<T>) {
+    return {data, stride, rows, cols, ld, count};
+  }
 };
 
 // Vectors: of matrix i at data + i * stride.
@@ -34,6 +38,9 @@ struct WorkVectors {
   T* data = nullptr;
   std::int64_t stride = 0;
   FACTORD_HOST_DEVICE T* vector(std::int64_t i) const { return data + i * stride; }
+  FACTORD_HOST_DEVICE operator WorkVectors<const T>() const requires(!std::is_const_v<T>) {
+    return {data, stride};
+  }
 };
 
 }  // namespace factord::kernels

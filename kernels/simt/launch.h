@@ -13,7 +13,7 @@ struct LaunchConfig {
   unsigned threads = 0;          // of a block
   std::size_t shared_bytes = 0;  // dynamic
   unsigned cluster = 1;          // blocks of a cluster, along x
-  bool cooperative = false;      // all blocks must be resident at once; an error where they can't be
+  bool cooperative = false;  // all blocks must be resident at once; an error where they can't be
   cudaStream_t stream = nullptr;
 };
 
@@ -52,7 +52,8 @@ cudaError_t Launch(void (*kernel)(Params...), const LaunchConfig& config, Args&&
 }
 
 // Returns the first error of a sequence of calls from the enclosing function.
-#define FACTORD_RETURN_IF_CUDA_ERROR(expression)                        \
-  if (const cudaError_t factord_error = (expression); factord_error != cudaSuccess) return factord_error
+#define FACTORD_RETURN_IF_CUDA_ERROR(expression)                                    \
+  if (const cudaError_t factord_error = (expression); factord_error != cudaSuccess) \
+  return factord_error
 
 }  // namespace factord::kernels

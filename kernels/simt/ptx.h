@@ -1,5 +1,6 @@
-// The few instructions that CUDA C++ has no word for. Everything else in kernels/ is plain CUDA C++; the tests' emulator
-// (tests/kernels/emulator) implements both, so that every kernel also runs on a CPU.
+// The few instructions that CUDA C++ has no word for. Everything else in kernels/ is plain CUDA
+// C++; the tests' emulator (tests/kernels/emulator) implements both, so that every kernel also runs
+// on a CPU.
 #pragma once
 
 #include <cstdint>
@@ -21,26 +22,32 @@ __device__ __forceinline__ std::uint32_t SharedAddress(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
-// ---- mbarriers. One phase completes when `count` arrivals, and all expected bytes, have come. Phases alternate between
-// parity 0 and 1; waiting for parity p returns once the phase of that parity has completed.
+// ---- mbarriers. One phase completes when `count` arrivals, and all expected bytes, have come.
+// Phases alternate between parity 0 and 1; waiting for parity p returns once the phase of that
+// parity has completed.
 struct Barrier {
   std::uint64_t state;
 };
 __device__ __forceinline__ void BarrierInit(Barrier* bar, int count) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(bar)), "r"(count) : "memory");
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(SharedAddress(bar)), "r"(count)
+               : "memory");
 }
 __device__ __forceinline__ void BarrierArrive(Barrier* bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(SharedAddress(bar)) : "memory");
 }
 // One arrival that also announces `bytes` of asynchronous copies.
 __device__ __forceinline__ void BarrierArriveExpect(Barrier* bar, std::uint32_t bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(bar)), "r"(bytes) : "memory");
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(SharedAddress(bar)),
+               "r"(bytes)
+               : "memory");
 }
 __device__ __forceinline__ void BarrierWait(Barrier* bar, int parity) {
   asm volatile(
       "{\n .reg .pred p;\n"
       "again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n @p bra done;\n bra again;\n"
-      "done:\n}" ::"r"(SharedAddress(bar)), "r"(parity) : "memory");
+      "done:\n}" ::"r"(SharedAddress(bar)),
+      "r"(parity)
+      : "memory");
 }
 
 // ---- clusters
@@ -50,12 +57,20 @@ __device__ __forceinline__ int ClusterRank() {
   return static_cast<int>(rank);
 }
 // All threads of all blocks of the cluster; what was written before Arrive is seen after Wait.
-__device__ __forceinline__ void ClusterArrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-__device__ __forceinline__ void ClusterWait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void ClusterArrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void ClusterWait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
 // After BarrierInit, before ClusterArrive: peers may use the barriers.
-__device__ __forceinline__ void FenceBarrierInit() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ __forceinline__ void FenceBarrierInit() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 // Ordinary writes to shared memory become visible to CopyToPeer.
-__device__ __forceinline__ void FenceAsyncProxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void FenceAsyncProxy() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 __device__ __forceinline__ std::uint32_t PeerAddress(const void* p, int rank) {
   std::uint32_t r;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(SharedAddress(p)), "r"(rank));
@@ -63,30 +78,42 @@ __device__ __forceinline__ std::uint32_t PeerAddress(const void* p, int rank) {
 }
 // Arrives at block `rank`'s barrier of the same place.
 __device__ __forceinline__ void BarrierArrivePeer(Barrier* bar, int rank) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(PeerAddress(bar, rank)) : "memory");
+  asm volatile(
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(PeerAddress(bar, rank))
+      : "memory");
 }
 // As BarrierWait, for barriers that peers arrive at.
 __device__ __forceinline__ void BarrierWaitCluster(Barrier* bar, int parity) {
   asm volatile(
       "{\n .reg .pred p;\n"
-      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n @p bra done;\n bra again;\n"
-      "done:\n}" ::"r"(SharedAddress(bar)), "r"(parity) : "memory");
+      "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n @p bra "
+      "done;\n bra again;\n"
+      "done:\n}" ::"r"(SharedAddress(bar)),
+      "r"(parity)
+      : "memory");
 }
-// Copies to the same place as `to` in block `rank`, and completes `bytes` of that block's barrier of the same place as
-// `bar`. 16-byte aligned, a multiple of 16 bytes. The source must stay until the receiver has it.
-__device__ __forceinline__ void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes, Barrier* bar) {
-  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   PeerAddress(to, rank)),
-               "r"(SharedAddress(from)), "r"(bytes), "r"(PeerAddress(bar, rank))
-               : "memory");
+// Copies to the same place as `to` in block `rank`, and completes `bytes` of that block's barrier
+// of the same place as `bar`. 16-byte aligned, a multiple of 16 bytes. The source must stay until
+// the receiver has it.
+__device__ __forceinline__ void CopyToPeer(void* to, int rank, const void* from,
+                                           std::uint32_t bytes, Barrier* bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+      "[%3];" ::"r"(PeerAddress(to, rank)),
+      "r"(SharedAddress(from)), "r"(bytes), "r"(PeerAddress(bar, rank))
+      : "memory");
 }
 
-// ---- asynchronous copies of 16 bytes, global to shared; with `valid` false zeros are written and nothing is read
+// ---- asynchronous copies of 16 bytes, global to shared; with `valid` false zeros are written and
+// nothing is read
 __device__ __forceinline__ void CopyAsync16(void* shared, const void* global, bool valid = true) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)), "l"(global), "r"(valid ? 16 : 0)
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(SharedAddress(shared)),
+               "l"(global), "r"(valid ? 16 : 0)
                : "memory");
 }
-__device__ __forceinline__ void CopyAsyncCommit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void CopyAsyncCommit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 // Until at most `kGroups` of this thread's committed groups are under way.
 template <int kGroups>
 __device__ __forceinline__ void CopyAsyncWait() {
@@ -105,17 +132,22 @@ __device__ __forceinline__ void StoreRelease(std::uint32_t* flag, std::uint32_t 
 // In a loop that waits for a flag.
 __device__ __forceinline__ void Pause() { __nanosleep(20); }
 
-// ---- tensor cores. A is 16 x 8, B 8 x 8, D 16 x 8, all row, column, row. With g = lane / 4, t = lane % 4:
+// ---- tensor cores. A is 16 x 8, B 8 x 8, D 16 x 8, all row, column, row. With g = lane / 4, t =
+// lane % 4:
 //   a = A(g, t), A(g + 8, t), A(g, t + 4), A(g + 8, t + 4);  b = B(t, g), B(t + 4, g)
 //   d = D(g, 2t), D(g, 2t + 1), D(g + 8, 2t), D(g + 8, 2t + 1)
-__device__ __forceinline__ void Mma16x8x8(double (&d)[4], const double (&a)[4], const double (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+__device__ __forceinline__ void Mma16x8x8(double (&d)[4], const double (&a)[4],
+                                          const double (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
       : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
       : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
 // a and b hold TF32 numbers (RoundToTf32).
-__device__ __forceinline__ void Mma16x8x8(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+__device__ __forceinline__ void Mma16x8x8(float (&d)[4], const std::uint32_t (&a)[4],
+                                          const std::uint32_t (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }

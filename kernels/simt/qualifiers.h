@@ -2,7 +2,7 @@
 #pragma once
 
 #ifdef __CUDACC__
-#define FACTORD_HOST_DEVICE __host__ __device__ __forceinline__
+#define FACTORD_HOST_DEVICE __host__ __device__
 #else
 #define FACTORD_HOST_DEVICE
 #endif
