@@ -27,7 +27,9 @@ struct Work {
   std::int64_t count = 0;
 
   FACTORD_HOST_DEVICE T* matrix(std::int64_t i) const { return data + i * stride; }
-  FACTORD_HOST_DEVICE operator Work<const T>() const requires(!std::is_const_v<T>) {
+  template <class U>
+  requires(std::is_same_v<U, const T> && !std::is_const_v<T>) FACTORD_HOST_DEVICE operator Work<U>()
+      const {
     return {data, stride, rows, cols, ld, count};
   }
 };
@@ -38,7 +40,9 @@ struct WorkVectors {
   T* data = nullptr;
   std::int64_t stride = 0;
   FACTORD_HOST_DEVICE T* vector(std::int64_t i) const { return data + i * stride; }
-  FACTORD_HOST_DEVICE operator WorkVectors<const T>() const requires(!std::is_const_v<T>) {
+  template <class U>
+  requires(std::is_same_v<U, const T> && !std::is_const_v<T>) FACTORD_HOST_DEVICE
+  operator WorkVectors<U>() const {
     return {data, stride};
   }
 };
