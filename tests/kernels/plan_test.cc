@@ -42,9 +42,13 @@ void CheckPanels(const Plan& plan) {
     ASSERT_EQ(panel.nb % kColumnUnit, 0);
     ASSERT_GT(rows, 0);
     ASSERT_LE(panel.nb, RoundUp(rows, kColumnUnit));
-    if (panel.kind == PanelKind::kBlock)
-      ASSERT_EQ(BlockPanelVec(plan.dtype, rows, panel.nb) > 0, panel.vec > 0);
-    if (panel.kind == PanelKind::kGrid) ASSERT_TRUE(GridPanelFits(plan.dtype, rows, panel.nb));
+    if (panel.kind == PanelKind::kBlock) {
+      ASSERT_EQ(BlockPanelVec(plan.dtype, rows, panel.nb), panel.vec);
+      ASSERT_GT(panel.vec, 0);
+    }
+    if (panel.kind == PanelKind::kGrid) {
+      ASSERT_TRUE(GridPanelFits(plan.dtype, rows, panel.nb));
+    }
     j += panel.nb;
   }
   ASSERT_EQ(j, k);
@@ -62,7 +66,9 @@ void CheckBlocks(const Plan& plan) {
     for (int p = next; p < next + block.panels; ++p)
       width += plan.panels[static_cast<std::size_t>(p)].nb;
     ASSERT_EQ(width, block.nb);
-    if (block.panels > 1) ASSERT_LE(block.nb, kMaxBlock);
+    if (block.panels > 1) {
+      ASSERT_LE(block.nb, kMaxBlock);
+    }
     next += block.panels;
     j += block.nb;
   }

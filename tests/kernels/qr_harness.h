@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
@@ -14,6 +15,8 @@
 #include "tests/support/generators.h"
 
 namespace factord::kernels::testing {
+
+using factord::testing::DeviceArray;
 
 // One matrix's inputs; matrices are column-major.
 template <class T>
@@ -62,7 +65,10 @@ class Operand {
   }
   std::int64_t size() const { return static_cast<std::int64_t>(host_.size()); }
   void Upload() { device_ = std::make_unique<DeviceArray<T>>(host_); }
-  void Download() { host_ = device_->Download(); }
+  void Download() {
+    EXPECT_TRUE(device_->GuardsIntact());
+    host_ = device_->Download();
+  }
   T* device() const { return device_->data(); }
   std::vector<T> Take(std::int64_t elements) {
     const auto first = host_.begin() + taken_;
@@ -92,7 +98,7 @@ class QrBatch {
     std::vector<kernels::Run<T>> runs;
     for (Place& place : places_) runs.push_back(Located(place));
     DeviceArray<kernels::Run<T>> device_runs(runs);
-    DeviceArray<std::uint32_t> status(static_cast<std::int64_t>(items_.size()));
+    DeviceArray<std::uint32_t> status(items_.size());
     status.Fill(0xee);
     Batch<T> batch;
     batch.runs = device_runs.data();
@@ -104,13 +110,12 @@ class QrBatch {
       batch.n = std::max(batch.n, item.n);
       batch.p = std::max(batch.p, item.p);
     }
-    DeviceArray<std::byte> workspace(
-        static_cast<std::int64_t>(WorkspaceBytes(plan, batch.m, batch.n, batch.p, batch.count)) +
-        256);
+    DeviceArray<std::byte> workspace(WorkspaceBytes(plan, batch.m, batch.n, batch.p, batch.count));
     workspace.Fill(0xff);
     *error = RunQr(plan, batch, workspace.data(), nullptr);
     if (*error == cudaSuccess) *error = cudaDeviceSynchronize();
     if (*error != cudaSuccess) return {};
+    EXPECT_TRUE(workspace.GuardsIntact() && status.GuardsIntact() && device_runs.GuardsIntact());
     return Results(status.Download());
   }
 

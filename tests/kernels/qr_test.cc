@@ -205,7 +205,9 @@ TYPED_TEST(Qr, SignOptions) {
         const auto diagonal = static_cast<std::size_t>(j) * static_cast<std::size_t>(n + 1);
         EXPECT_GE(nonnegative[i].r[diagonal], T(0));
         negative += special[i].r[diagonal] < T(0);
-        if (j < n - 1) EXPECT_GE(special[i].r[diagonal], T(0));
+        if (j < n - 1) {
+          EXPECT_GE(special[i].r[diagonal], T(0));
+        }
       }
       // det Q = +1: sign(det A) is on R's last diagonal entry; the determinant itself is checked by
       // LU.
