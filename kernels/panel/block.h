@@ -1,12 +1,15 @@
-// Panels in registers: one block a matrix, or a cluster of two, and one warp for each leaf of kVec columns.
+// Panels in registers: one block a matrix, or a cluster of two, and one warp for each leaf of kVec
+// columns.
 //
-// Warps take turns. Warp w first applies the reflectors of leaves 0 ... w - 1 to its own columns, as they come, then factors
-// its leaf and publishes each reflector in shared memory, behind one barrier a column. Consumers only wait and producers
-// only arrive, so the next leaf starts while others still catch up.
+// Warps take turns. Warp w first applies the reflectors of leaves 0 ... w - 1 to its own columns,
+// as they come, then factors its leaf and publishes each reflector in shared memory, behind one
+// barrier a column. Consumers only wait and producers only arrive, so the next leaf starts while
+// others still catch up.
 //
-// In a cluster the first half of the leaves belongs to block 0 and the second to block 1. A finished leaf of block 0 also
-// goes to block 1, in one bulk copy, into the slot of the same number. When all warps there have applied it the slot is free
-// for block 1's own leaf. Both forms are one kernel, so their bits are the same.
+// In a cluster the first half of the leaves belongs to block 0 and the second to block 1. A
+// finished leaf of block 0 also goes to block 1, in one bulk copy, into the slot of the same
+// number. When all warps there have applied it the slot is free for block 1's own leaf. Both forms
+// are one kernel, so their bits are the same.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,12 +38,13 @@ struct BlockPanelArgs {
   FACTORD_HOST_DEVICE int rows() const { return a.rows - j; }
 };
 
-template <class T, int kItems, int kVec, int kMaxWarps, int kMaxCols>
+template <class T, int kItems, int kVec, int kWarps, int kMaxCols>
 struct BlockPanel {
   using Ops = Leaf<T, kItems, kVec>;
   using Tile = typename Ops::Tile;
   static constexpr int kChunk = Chunk<T>::kSize;
-  static constexpr int kRowBlocks = std::min(kItems, (kMaxCols + 31) / 32);  // that can hold a diagonal
+  static constexpr int kRowBlocks =
+      std::min(kItems, (kMaxCols + 31) / 32);  // that can hold a diagonal
 
   // A published leaf.
   struct alignas(16) Slot {
@@ -48,25 +52,26 @@ struct BlockPanel {
     T tau[kVec];
   };
 
-  // Shared memory: a slot and the barriers of each of `warps` leaves. While the panel is loaded the slots and `padding`
-  // hold it row by row; the odd number of chunks a row keeps the lanes, each at a row of its own, in different banks.
+  // Shared memory: a slot and the barriers of each of `warps` leaves. While the panel is loaded the
+  // slots and `padding` hold it row by row; the odd number of chunks a row keeps the lanes, each at
+  // a row of its own, in different banks.
   static constexpr std::size_t kPadding = sizeof(T) * kChunk * Ops::kLd;
   static constexpr std::size_t SharedBytes(int warps) {
     return warps * (sizeof(Slot) + (kVec + 2) * sizeof(Barrier)) + kPadding;
   }
-  static_assert(SharedBytes(kMaxWarps) <= (227 << 10));
+  static_assert(SharedBytes(std::min(kWarps, kMaxCols / kVec)) <= (227 << 10));
 
   const BlockPanelArgs<T>& args;
   const std::int64_t matrix;
-  const int rank;             // of this block in the cluster
-  const int warps;            // of this block
-  const int leaves;           // of the matrix
+  const int rank;    // of this block in the cluster
+  const int warps;   // of this block
+  const int leaves;  // of the matrix
   const int warp, lane;
-  const int leaf;             // this warp's; in block 1 the last warp may be one too many
+  const int leaf;  // this warp's; in block 1 the last warp may be one too many
   Slot* const slots;
-  Barrier* const ready;       // [warps * kVec]: own reflectors, one by one
-  Barrier* const arrived;     // [warps], in block 1: a leaf of block 0 is in the slot
-  Barrier* const drained;     // [warps], in block 1: all warps have applied it
+  Barrier* const ready;    // [warps * kVec]: own reflectors, one by one
+  Barrier* const arrived;  // [warps], in block 1: a leaf of block 0 is in the slot
+  Barrier* const drained;  // [warps], in block 1: all warps have applied it
 
   static __device__ BlockPanel Make(const BlockPanelArgs<T>& args) {
     const int rank = args.blocks == 1 ? 0 : ClusterRank();
@@ -74,8 +79,17 @@ struct BlockPanel {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     std::byte* shared = &DynamicShared<std::byte>();
     Barrier* barriers = reinterpret_cast<Barrier*>(shared + warps * sizeof(Slot) + kPadding);
-    return {args,  blockIdx.x / args.blocks, rank, warps, args.nb / kVec, warp, static_cast<int>(threadIdx.x) % 32,
-            rank * warps + warp, reinterpret_cast<Slot*>(shared), barriers, barriers + warps * kVec,
+    return {args,
+            blockIdx.x / args.blocks,
+            rank,
+            warps,
+            args.nb / kVec,
+            warp,
+            static_cast<int>(threadIdx.x) % 32,
+            rank * warps + warp,
+            reinterpret_cast<Slot*>(shared),
+            barriers,
+            barriers + warps * kVec,
             barriers + warps * (kVec + 1)};
   }
 
@@ -104,7 +118,8 @@ struct BlockPanel {
     const int block = leaf * kVec / 32;
     [&]<int... I>(std::integer_sequence<int, I...>) {
       ((block == I ? f.template operator()<I>() : void()), ...);
-    }(std::make_integer_sequence<int, kRowBlocks>{});
+    }
+    (std::make_integer_sequence<int, kRowBlocks>{});
   }
 
   __device__ __forceinline__ void InitBarriers() const {
@@ -119,18 +134,20 @@ struct BlockPanel {
     __syncwarp();
   }
 
-  // The columns of this block through shared memory: 16 bytes a thread, neighbours next to each other. Straight from global
-  // memory each lane would fetch from a row of its own.
+  // The columns of this block through shared memory: 16 bytes a thread, neighbours next to each
+  // other. Straight from global memory each lane would fetch from a row of its own.
   __device__ __forceinline__ void Load(Tile& x) const {
     constexpr int kRowsAtOnce = 32 * kChunk / kVec;  // threads / chunks of a row
     const int chunks = warps * kVec / kChunk, ld = (chunks + 1) * kChunk;
     const int first_col = rank * warps * kVec;
     const int chunk = threadIdx.x % chunks;
-    const T* a = args.a.matrix(matrix) + static_cast<std::int64_t>(args.j) * args.a.ld + args.j + first_col + chunk * kChunk;
+    const T* a = args.a.matrix(matrix) + static_cast<std::int64_t>(args.j) * args.a.ld + args.j +
+                 first_col + chunk * kChunk;
     T* stage = reinterpret_cast<T*>(slots);
     if (first_col + chunk * kChunk < args.nb) {
       for (int row = threadIdx.x / chunks; row < args.rows(); row += kRowsAtOnce) {
-        CopyAsync16(stage + row * ld + chunk * kChunk, a + static_cast<std::int64_t>(row) * args.a.ld);
+        CopyAsync16(stage + row * ld + chunk * kChunk,
+                    a + static_cast<std::int64_t>(row) * args.a.ld);
       }
     }
     CopyAsyncCommit();
@@ -186,19 +203,20 @@ struct BlockPanel {
 
   __device__ __forceinline__ void Store(const Tile& x) const {
     const int col = args.j + leaf * kVec;
-    Ops::Store(x, args.a.matrix(matrix) + static_cast<std::int64_t>(args.j) * args.a.ld + col, args.a.ld, args.rows(), lane);
+    Ops::Store(x, args.a.matrix(matrix) + static_cast<std::int64_t>(args.j) * args.a.ld + col,
+               args.a.ld, args.rows(), lane);
     if (lane < kVec) args.tau.vector(matrix)[col + lane] = slots[warp].tau[lane];
   }
 };
 
-template <class T, int kItems, int kVec, int kMaxWarps, int kMaxCols>
-__global__ void __launch_bounds__(32 * kMaxWarps, 1) BlockPanelKernel(const BlockPanelArgs<T> args) {
-  BlockPanel<T, kItems, kVec, kMaxWarps, kMaxCols>::Make(args).Run();
+template <class T, int kItems, int kVec, int kWarps, int kMaxCols>
+__global__ void __launch_bounds__(32 * kWarps, 1) BlockPanelKernel(const BlockPanelArgs<T> args) {
+  BlockPanel<T, kItems, kVec, kWarps, kMaxCols>::Make(args).Run();
 }
 
-template <class T, int kItems, int kVec, int kMaxWarps, int kMaxCols>
+template <class T, int kItems, int kVec, int kWarps, int kMaxCols>
 cudaError_t LaunchBlockPanel(const BlockPanelArgs<T>& args, cudaStream_t stream) {
-  using Kernel = BlockPanel<T, kItems, kVec, kMaxWarps, kMaxCols>;
+  using Kernel = BlockPanel<T, kItems, kVec, kWarps, kMaxCols>;
   const int warps = (args.nb / kVec + args.blocks - 1) / args.blocks;
   LaunchConfig config;
   config.grid = dim3(static_cast<unsigned>(args.a.count * args.blocks));
@@ -206,20 +224,24 @@ cudaError_t LaunchBlockPanel(const BlockPanelArgs<T>& args, cudaStream_t stream)
   config.shared_bytes = Kernel::SharedBytes(warps);
   config.cluster = static_cast<unsigned>(args.blocks);
   config.stream = stream;
-  return Launch(BlockPanelKernel<T, kItems, kVec, kMaxWarps, kMaxCols>, config, args);
+  return Launch(BlockPanelKernel<T, kItems, kVec, kWarps, kMaxCols>, config, args);
 }
 
-// The first size of the table with this vec that holds the panel; cudaErrorInvalidValue where there is none.
+// The first size of the table with this vec that holds the panel; cudaErrorInvalidValue where there
+// is none.
 template <class T>
 cudaError_t FactorPanelInRegisters(const BlockPanelArgs<T>& args, int vec, cudaStream_t stream) {
   static constexpr auto& kSizes = BlockSizes<kDtypeOf<T>>();
   cudaError_t error = cudaErrorInvalidValue;
   [&]<std::size_t... I>(std::index_sequence<I...>) {
     ((kSizes[I].vec == vec && kSizes[I].Holds(args.rows(), args.nb, args.blocks) &&
-      (error = LaunchBlockPanel<T, kSizes[I].items, kSizes[I].vec, kSizes[I].max_warps, kSizes[I].max_cols>(args, stream),
+      (error =
+           LaunchBlockPanel<T, kSizes[I].items, kSizes[I].vec, kSizes[I].warps, kSizes[I].max_cols>(
+               args, stream),
        true)) ||
      ...);
-  }(std::make_index_sequence<std::size(kSizes)>{});
+  }
+  (std::make_index_sequence<std::size(kSizes)>{});
   return error;
 }
 

@@ -8,7 +8,8 @@ namespace factord::kernels {
 namespace {
 
 std::span<const BlockSize> SizesOf(Dtype dtype) {
-  return dtype == Dtype::kF32 ? std::span<const BlockSize>(kBlockSizesF32) : std::span<const BlockSize>(kBlockSizesF64);
+  return dtype == Dtype::kF32 ? std::span<const BlockSize>(kBlockSizesF32)
+                              : std::span<const BlockSize>(kBlockSizesF64);
 }
 
 }  // namespace
@@ -22,8 +23,9 @@ int BlockPanelVec(Dtype dtype, int rows, int nb) {
 
 bool ClusterPanelFits(Dtype dtype, int rows, int nb, int vec) {
   const auto sizes = SizesOf(dtype);
-  return std::any_of(sizes.begin(), sizes.end(),
-                     [&](const BlockSize& size) { return size.vec == vec && size.Holds(rows, nb, 2); });
+  return std::any_of(sizes.begin(), sizes.end(), [&](const BlockSize& size) {
+    return size.vec == vec && size.Holds(rows, nb, 2);
+  });
 }
 
 }  // namespace factord::kernels

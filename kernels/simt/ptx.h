@@ -129,8 +129,22 @@ __device__ __forceinline__ std::uint32_t LoadAcquire(const std::uint32_t* flag) 
 __device__ __forceinline__ void StoreRelease(std::uint32_t* flag, std::uint32_t value) {
   asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
 }
+// 64 bits at once, never torn, past the L1 cache. They order nothing else: for words that say by
+// themselves whether they have come.
+__device__ __forceinline__ std::uint64_t LoadRelaxed(const std::uint64_t* word) {
+  std::uint64_t value;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(word));
+  return value;
+}
+__device__ __forceinline__ void StoreRelaxed(std::uint64_t* word, std::uint64_t value) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(word), "l"(value) : "memory");
+}
 // In a loop that waits for a flag.
 __device__ __forceinline__ void Pause() { __nanosleep(20); }
+
+// ---- registers. The compiler no longer knows that x is what it was: what follows from it is
+// computed anew, instead of being kept from before.
+__device__ __forceinline__ void Forget(int& x) { asm volatile("" : "+r"(x)); }
 
 // ---- tensor cores. A is 16 x 8, B 8 x 8, D 16 x 8, all row, column, row. With g = lane / 4, t =
 // lane % 4:
@@ -143,7 +157,7 @@ __device__ __forceinline__ void Mma16x8x8(double (&d)[4], const double (&a)[4],
       : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3])
       : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
 }
-// a and b hold TF32 numbers (RoundToTf32).
+// a and b hold TF32 numbers.
 __device__ __forceinline__ void Mma16x8x8(float (&d)[4], const std::uint32_t (&a)[4],
                                           const std::uint32_t (&b)[2]) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -151,12 +165,14 @@ __device__ __forceinline__ void Mma16x8x8(float (&d)[4], const std::uint32_t (&a
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
-// To 11 bits of significand; the bits are those of a float.
+// To TF32, 11 bits of significand; the bits are those of a float. To nearest, ties away from zero.
 __device__ __forceinline__ std::uint32_t RoundToTf32(float x) {
   std::uint32_t r;
   asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x));
   return r;
 }
+// Toward zero: the tensor core does not look at the other bits. Only for Mma16x8x8.
+__device__ __forceinline__ std::uint32_t TruncateToTf32(float x) { return __float_as_uint(x); }
 
 }  // namespace factord::kernels
 

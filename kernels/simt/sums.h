@@ -1,7 +1,7 @@
 // Sums over the 32 lanes of a warp.
 //
-// Every sum here is formed by the same tree: lanes 16 apart, then 8, 4, 2, 1. So its bits do not depend on how many sums
-// are taken at once.
+// Every sum here is formed by the same tree: lanes 16 apart, then 8, 4, 2, 1. So its bits do not
+// depend on how many sums are taken at once.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,8 +10,9 @@ namespace factord::kernels {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// Recursive halving: each lane gives N values and gets the sum of one of them, number lane / (32 / N). Each round exchanges
-// half of what is left, so N values take N - 1 + log2(32 / N) shuffles: 9 for N = 8, where a butterfly for each takes 40.
+// Recursive halving: each lane gives N values and gets the sum of one of them, number lane / (32 /
+// N). Each round exchanges half of what is left, so N values take N - 1 + log2(32 / N) shuffles: 9
+// for N = 8, where a butterfly for each takes 40.
 template <int N, class T>
 __device__ __forceinline__ T SumScatter(T (&a)[N], int lane) {
   static_assert(N >= 1 && N <= 32 && (N & (N - 1)) == 0);

@@ -1,0 +1,410 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <numeric>
+#include <string>
+#include <thread>
+
+#include "builtins.h"
+#include "grid.h"
+#include "sanitizers.h"
+
+constinit thread_local uint3 threadIdx, blockIdx;
+constinit thread_local dim3 blockDim, gridDim;
+
+namespace emulator {
+
+constinit thread_local std::atomic<Lane*> current_lane = nullptr;
+
+namespace {
+
+// Passes over all warps in which nothing happens but pauses, before that counts as a deadlock; and
+// the time for it where OS threads make the passes.
+constexpr int kIdlePasses = 100000;
+constexpr std::chrono::seconds kIdleTime{20};
+constexpr int kPassesPerClock = 1024;
+// With a seed a warp is interrupted at one wait in so many.
+constexpr std::uint64_t kInterruptions = 16;
+
+std::uint64_t NextRandom(std::uint64_t x) {  // xorshift64; never 0
+  x ^= x << 13;
+  x ^= x >> 7;
+  return x ^ (x << 17);
+}
+std::uint64_t NextRandom(Relaxed<std::uint64_t>& state) {
+  return state = NextRandom(static_cast<std::uint64_t>(state));
+}
+
+// ThreadSanitizer is not to see these reads: they are made for lanes that do not run.
+EMULATOR_NO_TSAN std::uint64_t Peek(const std::uint64_t* word) {
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+bool IsReady(const Lane& lane) {
+  switch (lane.state) {
+    case Lane::State::kReady:
+      return true;
+    case Lane::State::kWaiting:
+      return Peek(lane.word) != lane.seen;
+    default:
+      return false;
+  }
+}
+
+// The next ready one after lane `number`, at last that one itself.
+Lane* NextReady(Warp& warp, int number) {
+  const int size = warp.size(), step = warp.step;
+  for (int i = 0; i < size; ++i) {
+    number += step;
+    if (number >= size) number -= size;
+    if (number < 0) number += size;
+    if (IsReady(warp.lanes[number])) return &warp.lanes[number];
+  }
+  return nullptr;
+}
+
+// ThreadSanitizer need not know that the lanes of an OS thread have these in common.
+EMULATOR_NO_TSAN void SetIndices(const Lane& lane) {
+  const Launch& launch = *lane.block->cluster->launch;
+  threadIdx = lane.index;
+  blockIdx = lane.block->index;
+  blockDim = launch.block;
+  gridDim = launch.grid;
+}
+
+void Enter(Fiber& from, Lane* lane, bool last = false) {
+  SetIndices(*lane);
+  current_lane.store(lane, std::memory_order_relaxed);
+  SwitchFiber(from, lane->fiber, last);
+}
+void Leave(Lane& lane, bool last = false) {
+  current_lane.store(nullptr, std::memory_order_relaxed);
+  SwitchFiber(lane.fiber, *lane.warp->scheduler, last);
+}
+
+// Returns once it is this lane's turn.
+void Yield(Lane& lane) {
+  Warp& warp = *lane.warp;
+  Lane* const next = NextReady(warp, lane.number);
+  const bool interrupted = warp.random != 0 && NextRandom(warp.random) % kInterruptions == 0;
+  if (next == nullptr || interrupted) {
+    Leave(lane);
+  } else if (next != &lane) {
+    Enter(lane.fiber, next);
+  }
+}
+
+void LaneMain() {
+  FiberEntered();
+  Lane& lane = CurrentLane();
+  Warp& warp = *lane.warp;
+  (*lane.block->cluster->launch->thread)();
+  if (const int arrived = warp.arrived.load(std::memory_order_relaxed)) {
+    Fail("the thread ends while %d lanes of its warp wait in %s", arrived,
+         static_cast<const char*>(warp.operation));
+  }
+  lane.state = Lane::State::kFinished;
+  lane.place = "its end";
+  warp.finished = warp.finished + 1;
+  warp.Progress();
+  lane.block->finished.fetch_add(1, std::memory_order_release);
+  if (Lane* const next = NextReady(warp, lane.number)) {
+    Enter(lane.fiber, next, true);
+  } else {
+    Leave(lane, true);
+  }
+}
+
+// ---- building and ending clusters
+
+void BuildWarp(Warp& warp, Block& block, int number, const Launch& launch) {
+  warp.number = number;
+  warp.block = &block;
+  const int first = number * kWarpSize;
+  warp.lanes = std::vector<Lane>(std::min(kWarpSize, block.threads - first));
+  for (int i = 0; i < warp.size(); ++i) {
+    Lane& lane = warp.lanes[i];
+    const unsigned thread = first + i;
+    lane.number = i;
+    lane.index = {thread % launch.block.x, thread / launch.block.x % launch.block.y,
+                  thread / launch.block.x / launch.block.y};
+    lane.warp = &warp;
+    lane.block = &block;
+  }
+}
+
+// Cluster `number` of the grid, whose blocks are neighbours along x.
+void BuildCluster(Cluster& cluster, Launch& launch, unsigned number) {
+  cluster.launch = &launch;
+  const unsigned across = launch.grid.x / launch.cluster;
+  for (unsigned rank = 0; rank < launch.cluster; ++rank) {
+    Block& block = cluster.blocks.emplace_back(launch.shared_bytes);
+    block.index = {number % across * launch.cluster + rank, number / across % launch.grid.y,
+                   number / across / launch.grid.y};
+    block.rank = static_cast<int>(rank);
+    block.cluster = &cluster;
+    block.threads = static_cast<int>(launch.block.x * launch.block.y * launch.block.z);
+    cluster.threads += block.threads;
+    for (int i = 0; i * kWarpSize < block.threads; ++i) {
+      BuildWarp(block.warps.emplace_back(), block, i, launch);
+    }
+  }
+}
+
+template <class Action>
+void ForEachWarp(Clusters& clusters, Action action) {
+  for (Cluster& cluster : clusters) {
+    for (Block& block : cluster.blocks) {
+      for (Warp& warp : block.warps) action(warp);
+    }
+  }
+}
+
+Clusters* BuildClusters(Launch& launch, const unsigned* numbers, unsigned count) {
+  auto clusters = std::make_unique<Clusters>(count);
+  for (unsigned i = 0; i < count; ++i) BuildCluster((*clusters)[i], launch, numbers[i]);
+  ForEachWarp(*clusters, [](Warp& warp) {  // now: a lane sees what was built before it
+    for (Lane& lane : warp.lanes) StartFiber(lane.fiber, LaneMain);
+  });
+  return clusters.release();
+}
+
+// ThreadSanitizer: what builds clusters must not know that earlier ones have ended, or their lanes
+// would seem to be ordered. So a fiber builds them that knows no more than the launch's start.
+class Builder {
+ public:
+#ifdef EMULATOR_TSAN
+  Builder() : fiber_(__tsan_create_fiber(0)) {}
+  ~Builder() { __tsan_destroy_fiber(fiber_); }
+  EMULATOR_NO_TSAN Clusters* Build(Launch& launch, const unsigned* numbers, unsigned count) {
+    void* const self = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    Clusters* const clusters = BuildClusters(launch, numbers, count);
+    __tsan_switch_to_fiber(self, 0);
+    return clusters;
+  }
+
+ private:
+  void* fiber_;
+#else
+  Clusters* Build(Launch& launch, const unsigned* numbers, unsigned count) {
+    return BuildClusters(launch, numbers, count);
+  }
+#endif
+};
+
+void EndBlock(Block& block) {
+  block.finished.load(
+      std::memory_order_acquire);  // its lanes' last writes come before what follows
+  for (Warp& warp : block.warps) {
+    for (Lane& lane : warp.lanes) {
+      if (!FinishFiber(lane.fiber)) {
+        Fail("block (%u, %u, %u) warp %d lane %d overflowed its stack", block.index.x,
+             block.index.y, block.index.z, warp.number, lane.number);
+      }
+    }
+  }
+  if (const auto damage = block.shared.Damage()) {
+    Fail("block (%u, %u, %u) wrote outside of its shared memory of %zu bytes, at byte %td",
+         block.index.x, block.index.y, block.index.z, block.shared.size(), *damage);
+  }
+}
+
+// ---- running clusters
+
+class Group {  // the clusters that are alive together
+ public:
+  Group(std::unique_ptr<Clusters> clusters, std::uint64_t random)
+      : clusters_(std::move(clusters)), random_(random) {
+    ForEachWarp(*clusters_, [this](Warp& warp) {
+      warps_.push_back(&warp);
+      if (random_ != 0) warp.random = random_ = NextRandom(random_);
+    });
+  }
+
+  void RunSequential() {
+    RunWarps(warps_, false);
+    for (Cluster& cluster : *clusters_) DeliverSome(cluster, true);
+  }
+
+  void RunThreaded() {
+    std::vector<std::thread> threads;
+    for (Warp* warp : warps_) {
+      threads.emplace_back([this, warp] { RunWarps({warp}, true); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  void End() {
+    for (Cluster& cluster : *clusters_) {
+      for (Block& block : cluster.blocks) EndBlock(block);
+    }
+  }
+
+ private:
+  // All of what this OS thread runs.
+  void RunWarps(std::vector<Warp*> warps, bool threaded) {
+    Fiber self;
+    AdoptThread(self);
+    for (Warp* warp : warps) warp->scheduler = &self;
+    Watch watch;
+    while (true) {
+      std::erase_if(warps, [](const Warp* warp) { return warp->finished == warp->size(); });
+      if (warps.empty()) return;
+      if (random_ != 0 && !threaded) Shuffle(warps);
+      bool ran = false;
+      for (Warp* warp : warps) ran |= Visit(*warp);
+      if (threaded) {
+        std::this_thread::yield();
+        if (++watch.idle_passes % kPassesPerClock == 0) Check(watch, threaded);
+      } else {
+        ran |= DeliverCopies(TotalProgress() == watch.progress);
+        if (!ran) ReportDeadlock();
+        Check(watch, threaded);
+      }
+    }
+  }
+
+  // What was seen of the group's progress, to notice that there is none.
+  struct Watch {
+    std::uint64_t progress = 0;
+    int idle_passes = 0;
+    std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
+  };
+
+  void Check(Watch& watch, bool threaded) const {
+    const std::uint64_t progress = TotalProgress();
+    const auto now = std::chrono::steady_clock::now();
+    if (progress != watch.progress) {
+      watch = {progress, 0, now};
+    } else if (threaded ? now - watch.since > kIdleTime : ++watch.idle_passes > kIdlePasses) {
+      ReportDeadlock();
+    }
+  }
+
+  std::uint64_t TotalProgress() const {
+    return std::accumulate(
+        warps_.begin(), warps_.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const Warp* warp) { return sum + warp->progress; });
+  }
+
+  // Runs the warp's lanes until all of them wait, or pause for the second time. False if all wait.
+  static bool Visit(Warp& warp) {
+    for (Lane& lane : warp.lanes) {
+      if (lane.state == Lane::State::kPaused) lane.state = Lane::State::kReady;
+    }
+    int before = warp.size() - 1;  // the lane before the first one
+    if (warp.random != 0) {
+      before = static_cast<int>(NextRandom(warp.random) % warp.size());
+      warp.step = NextRandom(warp.random) % 2 == 0 ? 1 : -1;
+    }
+    Lane* const first = NextReady(warp, before);
+    if (first != nullptr) Enter(*warp.scheduler, first);
+    return first != nullptr;
+  }
+
+  void Shuffle(std::vector<Warp*>& warps) {
+    for (std::size_t i = warps.size(); i > 1; --i) {
+      std::swap(warps[i - 1], warps[(random_ = NextRandom(random_)) % i]);
+    }
+  }
+
+  bool DeliverCopies(bool now) {
+    bool any = false;
+    for (Cluster& cluster : *clusters_) any |= DeliverSome(cluster, now);
+    return any;
+  }
+  // All copies to peers that are under way, or with a seed some of them.
+  bool DeliverSome(Cluster& cluster, bool now) {
+    const auto delivered = [this, now](const PeerCopy& copy) {
+      if (!now && (random_ == 0 || (random_ = NextRandom(random_)) % 2 == 0)) return false;
+      Deliver(copy);
+      return true;
+    };
+    return std::erase_if(cluster.peer_copies, delivered) > 0;
+  }
+
+  [[noreturn]] void ReportDeadlock() const {
+    constexpr int kMost = 16;
+    std::string report;
+    int listed = 0, unfinished = 0;
+    for (const Warp* warp : warps_) {
+      if (warp->finished == warp->size()) continue;
+      ++unfinished;
+      if (++listed > kMost) continue;
+      std::map<std::string, int> places;
+      for (const Lane& lane : warp->lanes) ++places[static_cast<const char*>(lane.place)];
+      const uint3 index = warp->block->index;
+      report += "\n  block (" + std::to_string(index.x) + ", " + std::to_string(index.y) + ", " +
+                std::to_string(index.z) + ") warp " + std::to_string(warp->number) + ":";
+      for (const auto& [place, lanes] : places)
+        report += " " + std::to_string(lanes) + " lanes at " + place + ";";
+    }
+    Fail("deadlock: %d of %zu warps have not finished and none can go on%s", unfinished,
+         warps_.size(), report.c_str());
+  }
+
+  std::unique_ptr<Clusters> clusters_;
+  std::vector<Warp*> warps_;
+  std::uint64_t random_;  // 0: everything in order
+};
+
+}  // namespace
+
+void Wait(const std::uint64_t* word, std::uint64_t seen, const char* place) {
+  Lane& lane = CurrentLane();
+  lane.word = word;
+  lane.seen = seen;
+  lane.place = place;
+  lane.state = Lane::State::kWaiting;
+  while (!IsReady(lane)) Yield(lane);
+  lane.state = Lane::State::kReady;
+  lane.warp->Progress();
+}
+
+void Pause(const char* place) {
+  Lane& lane = CurrentLane();
+  lane.place = place;
+  lane.state = Lane::State::kPaused;
+  while (!IsReady(lane)) Yield(lane);
+}
+
+void Run(Launch& launch) {
+  const unsigned count = launch.grid.x / launch.cluster * launch.grid.y * launch.grid.z;
+  std::uint64_t random =
+      launch.options.seed == 0 ? 0 : NextRandom(launch.options.seed * 0x9E3779B97F4A7C15 | 1);
+  std::vector<unsigned> order(count);
+  std::iota(order.begin(), order.end(), 0u);
+  if (random != 0) {
+    for (unsigned i = count; i > 1; --i)
+      std::swap(order[i - 1], order[(random = NextRandom(random)) % i]);
+  }
+  Builder builder;
+  const unsigned together = launch.cooperative ? count : 1;
+  for (unsigned first = 0; first < count; first += together) {
+    if (random != 0) random = NextRandom(random);
+    Group group(std::unique_ptr<Clusters>(builder.Build(launch, &order[first], together)), random);
+    launch.options.scheduler == Scheduler::kThreaded ? group.RunThreaded() : group.RunSequential();
+    group.End();
+  }
+}
+
+void Fail(const char* format, ...) {
+  std::fputs("emulator: ", stderr);
+  if (const Lane* lane = current_lane.load(std::memory_order_relaxed)) {
+    const uint3 block = lane->block->index;
+    std::fprintf(stderr, "block (%u, %u, %u) warp %d lane %d: ", block.x, block.y, block.z,
+                 lane->warp->number, lane->number);
+  }
+  va_list arguments;
+  va_start(arguments, format);
+  std::vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  std::fputs("\n", stderr);
+  std::abort();
+}
+
+}  // namespace emulator
