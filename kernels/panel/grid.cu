@@ -91,7 +91,7 @@ class SlabThread {
   __device__ __forceinline__ void Load() {
     const T* row = First();
 #pragma unroll
-    for (int i = 0; i < kItems; ++i, row += kRowLanes * ld_) {
+    for (int i = 0; i < kItems; ++i, row += std::int64_t{kRowLanes} * ld_) {
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
         x_[i][m] = 0;
@@ -115,7 +115,7 @@ class SlabThread {
     for (int m = 0; m < kGroups; ++m) scale[m] = __shfl_sync(kAllLanes, scale_, Column(m));
     T* row = First();
 #pragma unroll
-    for (int i = 0; i < kItems; ++i, row += kRowLanes * ld_) {
+    for (int i = 0; i < kItems; ++i, row += std::int64_t{kRowLanes} * ld_) {
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
         if ((Row(i) > Column(m)) & (Row(i) < rows_) & (Column(m) < nb_)) {
@@ -236,8 +236,7 @@ class SlabThread {
   T* const a_;
   T* const tau_;
   Message<T>* const messages_;
-  const std::int64_t ld_;
-  const int rows_, nb_;
+  const int ld_, rows_, nb_;
   Shared<T>& shared_ = DynamicShared<Shared<T>>();
   const int warp_ = static_cast<int>(threadIdx.x) / 32;
   const int lane_ = static_cast<int>(threadIdx.x) % 32;

@@ -20,28 +20,20 @@
 
 namespace factord::kernels::tiny {
 
-// While the columns of a matrix are factored: what a lane learns of its own.
-template <class T>
-struct Pivot {
-  T scale = T(1);  // of its tail, from its own step on
-  bool negative = false;
-  bool reflects = false;
-  bool out_of_range = false;
-};
-
 template <class T, int kRows, int kLanes>
 class Group {
   static_assert(kRows >= kLanes && 32 % kLanes == 0 && kRows % 8 == 0);
 
  public:
   static constexpr int kThreads = 128;
-  // Of a multiprocessor: as many as registers for a column of data twice, and then some, allow.
-  static constexpr int kRegistersOfColumn = kRows * static_cast<int>(sizeof(T)) / 4;
-  static constexpr int kBlocks = kRegistersOfColumn <= 8    ? 10
-                                 : kRegistersOfColumn <= 16 ? 8
-                                 : kRegistersOfColumn <= 32 ? 5
-                                                            : 3;
   static constexpr int kPerBlock = kThreads / kLanes;
+  // Blocks of a multiprocessor: as many as registers allow.
+  static constexpr int kBlocks = sizeof(T) == 4 ? (kRows == 8    ? 9
+                                                   : kRows == 16 ? 7
+                                                                 : 5)
+                                                : (kRows == 8    ? 6
+                                                   : kRows == 16 ? 4
+                                                                 : 3);
   // A tile of shared memory holds a matrix by rows. The odd stride keeps a column's entries in
   // different banks, kTile = kLanes (mod 32) those of a warp's groups. What it leaves free at the
   // end of row i is tau_i.
@@ -79,8 +71,9 @@ class Group {
     const int c = c0 + lane_;
     const int rows = c < from.cols ? from.rows : 0;
     if (!from.by_columns) {
+      const T* at = &from.at(0, c);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) x[r] = r < rows ? from.at(r, c) : T(0);
+      for (int r = 0; r < kRows; ++r, at += from.row) x[r] = r < rows ? *at : T(0);
       return;
     }
     ForEntriesByColumns(from.rows, from.cols - c0,
@@ -96,9 +89,10 @@ class Group {
     if (!to.by_columns) {
       const int c = c0 + lane_;
       const int rows = c < to.cols ? to.rows : 0;
+      T* at = &to.at(0, c);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        if (r < rows) to.at(r, c) = x[r];
+      for (int r = 0; r < kRows; ++r, at += to.row) {
+        if (r < rows) *at = x[r];
       }
       return;
     }
@@ -112,16 +106,25 @@ class Group {
 
   // ---- factors: V's tails below the diagonal of the tile, R or a unit triangle above, tau
 
-  // A = Q R, x the lane's column, scaled. `rows` and `steps`: the batch's m and k.
-  __device__ __forceinline__ Pivot<T> Factor(T (&x)[kRows], int rows, int steps, T unscale) const {
-    Pivot<T> pivot;
-    FactorFrom<kRows>(x, 0, rows, steps, unscale, pivot);
+  // A = Q R, x the lane's column, scaled. `rows` and `steps`: the batch's m and k. False where this
+  // lane made an entry of R that is not finite.
+  __device__ __forceinline__ bool Factor(T (&x)[kRows], int rows, int steps, T unscale) const {
+    Tail tail;
+    T* row = factors_;
+    FactorFrom<kRows>(x, 0, rows, steps, unscale, tail, row);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (steps + r < kRows) factors_[(steps + r) * kStride + lane_] = x[r] * pivot.scale;
+      if (steps + r < kRows) row[r * kStride + lane_] = x[r] * tail.scale;
     }
     __syncwarp();
-    return pivot;
+    return tail.zero_if_finite == T(0);
+  }
+
+  // See ChooseFlips in member.h. Below the smallest number R's diagonal still has its sign.
+  __device__ __forceinline__ unsigned Flips(Sign sign, int m, int k) const {
+    const T* const own = factors_ + lane_ * kStride;
+    const unsigned negative = Ballot(lane_ < k && signbit(own[lane_]));
+    return ChooseFlips(sign, negative, Ballot(lane_ < k && own[kLanes] != T(0)), m);
   }
 
   __device__ __forceinline__ void NegateRowsOfR(unsigned flips) const {
@@ -140,10 +143,13 @@ class Group {
       ForEntriesByColumns(to.rows, to.cols, [&](int r, int c) {
         to.at(r, c) = value(r, c, factors_[r * kStride + c]);
       });
-    } else if (lane_ < to.cols) {
-#pragma unroll 4
-      for (int r = 0; r < to.rows; ++r)
-        to.at(r, lane_) = value(r, lane_, factors_[r * kStride + lane_]);
+      return;
+    }
+    const int rows = lane_ < to.cols ? to.rows : 0;
+    T* at = &to.at(0, lane_);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r, at += to.row) {
+      if (r < rows) *at = value(r, lane_, factors_[r * kStride + lane_]);
     }
   }
   __device__ __forceinline__ void StoreTau(T* tau, int k) const {
@@ -191,8 +197,18 @@ class Group {
   }
 
  private:
+  // While a lane's column is factored.
+  struct Tail {
+    T scale = T(1);           // of its entries below the diagonal, once its reflector is known
+    T zero_if_finite = T(0);  // the sum of 0 times each finished entry
+  };
+
   static constexpr int kFactorRows = 4;  // registers that each stage of Factor drops
   static constexpr int kApplyRows = 8;
+
+  __device__ __forceinline__ static T FromLane(int lane, T x) {
+    return __shfl_sync(kAllLanes, x, lane, kLanes);
+  }
 
   // visit(r, c) for all r < rows, c < min(cols, kLanes), neighbouring lanes in a column.
   template <class Visit>
@@ -207,44 +223,46 @@ class Group {
     }
   }
 
-  // Steps k ... while more than kLive - kFactorRows rows are left. x[0] is in row k: rows move up
-  // by one at each step, so that no register's number depends on k.
+  // Steps k ... while more than kLive - kFactorRows rows are left. x[0] is in row k, which will
+  // stand at `row` in the tile: rows move up by one at each step, so that no register's number
+  // depends on k.
   template <int kLive>
   __device__ __forceinline__ void FactorFrom(T (&x)[kRows], int k, int rows, int steps, T unscale,
-                                             Pivot<T>& pivot) const {
+                                             Tail& tail, T*& row) const {
+    const int end = min(steps, rows - (kLive - kFactorRows));
 #pragma unroll 1
-    for (; k < steps && rows - k > kLive - kFactorRows; ++k) Eliminate<kLive>(x, k, unscale, pivot);
+    for (; k < end; ++k, row += kStride) Eliminate<kLive>(x, k, unscale, tail, row);
     if constexpr (kLive > kFactorRows)
-      FactorFrom<kLive - kFactorRows>(x, k, rows, steps, unscale, pivot);
+      FactorFrom<kLive - kFactorRows>(x, k, rows, steps, unscale, tail, row);
   }
 
   // Column k's reflector on all columns. Row k leaves for the tile.
+  //
+  // Every product that is added to something is in an fma: so that the compiler has no choice, and
+  // all instances of this function give the same bits.
   template <int kLive>
-  __device__ __forceinline__ void Eliminate(T (&x)[kRows], int k, T unscale,
-                                            Pivot<T>& pivot) const {
+  __device__ __forceinline__ void Eliminate(T (&x)[kRows], int k, T unscale, Tail& tail,
+                                            T* row) const {
     T column[kLive];
 #pragma unroll
-    for (int r = 0; r < kLive; ++r) column[r] = __shfl_sync(kAllLanes, x[r], first_ + k);
+    for (int r = 0; r < kLive; ++r) column[r] = FromLane(k, x[r]);
     T sums[4] = {};
 #pragma unroll
     for (int r = 1; r < kLive; ++r) sums[r % 4] = fma(column[r], x[r], sums[r % 4]);
     const T dot = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    const Reflector<T> h = Larfg(column[0], __shfl_sync(kAllLanes, dot, first_ + k));
-    // Every product that is added to something is in an fma: so that the compiler has no choice,
-    // and all instances of this function give the same bits.
+    const Reflector<T> h = Larfg(column[0], FromLane(k, dot));
     const bool right = lane_ > k, own = lane_ == k;
     const T w = fma(h.scale, dot, x[0]);
-    const T y = right ? h.tau * h.scale * w : T(0);
     // On the diagonal -0 becomes +0.
     const T r = (right ? fma(-h.tau, w, x[0]) : h.beta + T(0)) * unscale;
-    factors_[k * kStride + lane_] = right || own ? r : x[0] * pivot.scale;
-    pivot.out_of_range |= (right || own) && ExponentField(r) == Ieee<T>::kTopField;
+    const T finished = right || own ? r : x[0] * tail.scale;
+    row[lane_] = finished;
+    tail.zero_if_finite = fma(T(0), finished, tail.zero_if_finite);
     if (own) {
-      factors_[k * kStride + kLanes] = h.tau;
-      pivot.scale = h.scale;
-      pivot.negative = h.beta < T(0);
-      pivot.reflects = h.tau != T(0);
+      row[kLanes] = h.tau;
+      tail.scale = h.scale;
     }
+    const T y = right ? h.tau * h.scale * w : T(0);
 #pragma unroll
     for (int i = 1; i < kLive; ++i) x[i - 1] = fma(-y, column[i], x[i]);
     x[kLive - 1] = T(0);
@@ -320,10 +338,9 @@ __global__ void __launch_bounds__(Group<T, kRows, kLanes>::kThreads,
   group.LoadColumn(member.Matrix(run.a, m, n, problem.column_major), 0, x);
   const int field = ScaleColumn(x);
   const bool nonfinite = group.Any(field == Ieee<T>::kTopField);
-  const Pivot<T> pivot = group.Factor(x, batch.m, steps, UnscaleOf<T>(field));
-  const unsigned flips =
-      ChooseFlips(problem.sign, group.Ballot(pivot.negative), group.Ballot(pivot.reflects), m);
-  const bool out_of_range = group.Any(pivot.out_of_range && (problem.r || problem.reflectors));
+  const bool finite = group.Factor(x, batch.m, steps, UnscaleOf<T>(field));
+  const bool out_of_range = group.Any(!finite && (problem.r || problem.reflectors));
+  const unsigned flips = group.Flips(problem.sign, m, k);
   if (problem.sign != Sign::kLapack) group.NegateRowsOfR(flips);
 
   if (problem.r) {

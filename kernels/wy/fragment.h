@@ -167,6 +167,17 @@ struct WarpSum {
     }
   }
 
+  __device__ __forceinline__ void Add(const WarpSum& other) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) value[i][j][e] += other.value[i][j][e];
+      }
+    }
+  }
+
   // Entry (r, c) of the 32 x 16 to to[r * kLd + c].
   template <int kLd>
   __device__ __forceinline__ void Store(T* to, LanePlace lane) const {

@@ -1,4 +1,9 @@
-// One block a matrix: G = V^T V, chunk by chunk, then T from G and tau.
+// G = V^T V, chunk by chunk, then T from G and tau.
+//
+// The rows are dealt out to kParts sums, kGroupRows at a time, and those are added in their order.
+// Where matrices are few a cluster of kParts blocks shares one, a part each, else one block makes
+// all parts: the bits are the same. In a cluster every block adds up one slice of the rows of G,
+// and block 0 gathers the slices and goes on alone.
 //
 // T(0:c, c) = -tau_c T(0:c, 0:c) G(0:c, c), so row i of T needs of T only itself: in blocks of 32
 // one lane makes each row. Two blocks of 32 are joined by T12 = -T11 G12 T22 (recursive larft;
@@ -14,6 +19,9 @@ namespace factord::kernels {
 namespace {
 
 constexpr int kBlock = 32;
+constexpr int kParts = 8;
+constexpr int kGroupRows = 256;
+constexpr int kFewMatrices = 128;
 
 template <class T>
 struct LarftArgs {
@@ -21,6 +29,7 @@ struct LarftArgs {
   int j, nb;
   WorkVectors<const T> tau;
   WorkVectors<T> t_block;
+  bool clusters;
 };
 
 template <class T, int kNb>
@@ -28,29 +37,42 @@ class TriangularFactor {
  public:
   static constexpr int kThreads = 4 * kNb;  // kNb / 32 x 4 warps share G, 32 x 16 each
   static constexpr int kRows = Chunk<T>::kRows;
+  static constexpr int kLd = kNb + Chunk<T>::kPadding;
 
   struct Shared {
     union {
-      SharedTile<T, kRows, kNb, kThreads> v[2];  // chunk i in number i % 2
+      SharedTile<T, kRows, kNb, kThreads> v[2];
       SharedTile<T, kNb, kNb, kThreads> g;
     };
-    SharedTile<T, kNb, kNb, kThreads> t;
+    union {
+      SharedTile<T, kNb, kNb, kThreads> t;
+      T slices[kParts][kNb / kParts * kLd];  // of each block's G; then the first is their sum
+    };
     SharedTile<T, kBlock, kBlock, kThreads> x;  // -G12 T22
     T tau[kNb];
+    Barrier slices_came, g_came;
   };
 
   __device__ __forceinline__ TriangularFactor(const LarftArgs<T>& args, Shared& shared)
       : args_(args),
         shared_(shared),
+        rank_(args.clusters ? ClusterRank() : 0),
+        matrix_(args.clusters ? blockIdx.x / kParts : blockIdx.x),
         rows_(args.a.rows - args.j),
+        chunks_((rows_ + kRows - 1) / kRows),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_index_(static_cast<int>(threadIdx.x) % 32),
         lane_(lane_index_),
-        v_(args.a.matrix(blockIdx.x) + static_cast<std::int64_t>(args.j) * args.a.ld + args.j) {}
+        v_(args.a.matrix(matrix_) + static_cast<std::int64_t>(args.j) * args.a.ld + args.j) {}
 
   __device__ __forceinline__ void Run() {
+    if (args_.clusters) ExpectSlices();
     LoadTau();
     Gram();
+    if (args_.clusters) {
+      Reduce();
+      if (rank_ != 0) return;
+    }
     if (warp_ < kNb / kBlock) DiagonalBlock(warp_ * kBlock);
     __syncthreads();
     if (kNb > kBlock) Join();
@@ -58,21 +80,34 @@ class TriangularFactor {
   }
 
  private:
-  static constexpr int kLd = kNb + Chunk<T>::kPadding;
   static constexpr int kLdX = kBlock + Chunk<T>::kPadding;
 
   __device__ __forceinline__ void LoadTau() {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kNb) {
-      shared_.tau[i] = i < args_.nb ? args_.tau.vector(blockIdx.x)[args_.j + i] : T(0);
+      shared_.tau[i] = i < args_.nb ? args_.tau.vector(matrix_)[args_.j + i] : T(0);
     }
   }
 
-  __device__ __forceinline__ void Load(int chunk) {
-    const int row = chunk * kRows;
-    if (row < rows_) {
-      shared_.v[chunk % 2].CopyAsync(v_ + static_cast<std::int64_t>(row) * args_.a.ld, args_.a.ld,
-                                     rows_ - row, args_.nb);
+  // Where the walk over the rows is: the chunks of a part, then, in a block alone, the next part's.
+  struct Place {
+    int part, chunk;
+  };
+  __device__ __forceinline__ bool Ended(Place at) const { return at.chunk >= chunks_; }
+  __device__ __forceinline__ Place After(Place at) const {
+    constexpr int kGroup = kGroupRows / kRows;
+    int chunk = at.chunk + 1;
+    if (chunk % kGroup == 0) chunk += (kParts - 1) * kGroup;
+    if (chunk < chunks_) return {at.part, chunk};
+    const int part = at.part + 1;
+    return {part, args_.clusters || part == kParts ? chunks_ : part * kGroup};
+  }
+
+  __device__ __forceinline__ void Load(Place at, int step) {
+    if (!Ended(at)) {
+      const int row = at.chunk * kRows;
+      shared_.v[step % 2].CopyAsync(v_ + static_cast<std::int64_t>(row) * args_.a.ld, args_.a.ld,
+                                    rows_ - row, args_.nb);
     }
     CopyAsyncCommit();
   }
@@ -80,22 +115,73 @@ class TriangularFactor {
   __device__ __forceinline__ void Gram() {
     const int row = warp_ / 4 * kWarpRows, col = warp_ % 4 * kWarpCols;
     const bool works = col < kNb;  // of 32 columns two warps share
-    WarpSum<T> g;
-    Load(0);
-    for (int chunk = 0; chunk * kRows < rows_; ++chunk) {
+    WarpSum<T> g, part;
+    Place at = {rank_, rank_ * (kGroupRows / kRows)};
+    Load(at, 0);
+    for (int step = 0; !Ended(at); ++step) {
       CopyAsyncWait<0>();
-      shared_.v[chunk % 2].MakeUnitLower(chunk * kRows, args_.nb);
+      shared_.v[step % 2].MakeUnitLower(at.chunk * kRows, args_.nb);
       __syncthreads();
-      Load(chunk + 1);
-      const T* const v = shared_.v[chunk % 2].data;
+      const Place next = After(at);
+      Load(next, step + 1);
+      const T* const v = shared_.v[step % 2].data;
       if (works) {
-        g.template AddProduct<kRows, kLd>([&](int i, int k) { return v[k * kLd + row + i]; },
-                                          v + col, lane_);
+        part.template AddProduct<kRows, kLd>([&](int i, int k) { return v[k * kLd + row + i]; },
+                                             v + col, lane_);
       }
+      if (next.part != at.part) {
+        g.Add(part);
+        part = {};
+      }
+      at = next;
     }
     __syncthreads();
     if (works) g.template Store<kLd>(shared_.g.data + row * kLd + col, lane_);
     __syncthreads();
+  }
+
+  // ---- in a cluster
+  static constexpr int kSlice = kNb / kParts * kLd;
+
+  __device__ __forceinline__ void ExpectSlices() {
+    if (threadIdx.x == 0) {
+      for (Barrier* const barrier : {&shared_.slices_came, &shared_.g_came}) {
+        BarrierInit(barrier, 1);
+        BarrierArriveExpect(barrier, kParts * kSlice * sizeof(T));
+      }
+      FenceBarrierInit();
+    }
+    __syncthreads();
+    ClusterArrive();
+  }
+
+  // Block 0's G becomes the sum of all blocks'. A slice of it is overwritten only after its former
+  // content has come to where it was sent.
+  __device__ __forceinline__ void Reduce() {
+    FenceAsyncProxy();
+    __syncthreads();
+    ClusterWait();
+    if (threadIdx.x == 0) {
+      for (int rank = 0; rank < kParts; ++rank) {
+        CopyToPeer(shared_.slices[rank_], rank, shared_.g.data + rank * kSlice, kSlice * sizeof(T),
+                   &shared_.slices_came);
+      }
+    }
+    BarrierWaitCluster(&shared_.slices_came, 0);
+    for (int i = static_cast<int>(threadIdx.x); i < kSlice; i += kThreads) {
+      T sum = shared_.slices[0][i];
+      for (int rank = 1; rank < kParts; ++rank) sum += shared_.slices[rank][i];
+      shared_.slices[0][i] = sum;
+    }
+    FenceAsyncProxy();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      CopyToPeer(shared_.g.data + rank_ * kSlice, 0, shared_.slices[0], kSlice * sizeof(T),
+                 &shared_.g_came);
+    }
+    if (rank_ == 0) BarrierWaitCluster(&shared_.g_came, 0);
+    ClusterArrive();
+    ClusterWait();
   }
 
   // A warp's; `first` is the block's first row and column. Row by row of G: entry c of each lane's
@@ -137,7 +223,7 @@ class TriangularFactor {
   }
 
   __device__ __forceinline__ void Write() {
-    T* const to = args_.t_block.vector(blockIdx.x);
+    T* const to = args_.t_block.vector(matrix_);
     for (int i = static_cast<int>(threadIdx.x); i < args_.nb * args_.nb; i += kThreads) {
       const int r = i / args_.nb, c = i % args_.nb;
       to[i] = r <= c ? shared_.t.data[r * kLd + c] : T(0);
@@ -146,7 +232,9 @@ class TriangularFactor {
 
   const LarftArgs<T>& args_;
   Shared& shared_;
-  const int rows_;
+  const int rank_;
+  const std::int64_t matrix_;
+  const int rows_, chunks_;
   const int warp_, lane_index_;
   const LanePlace lane_;
   const T* const v_;
@@ -162,7 +250,8 @@ template <int kNb, class T>
 cudaError_t Start(const LarftArgs<T>& args, cudaStream_t stream) {
   using Factor = TriangularFactor<T, kNb>;
   LaunchConfig config;
-  config.grid = dim3(static_cast<unsigned>(args.a.count));
+  config.cluster = args.clusters ? kParts : 1;
+  config.grid = dim3(static_cast<unsigned>(args.a.count) * config.cluster);
   config.threads = Factor::kThreads;
   config.shared_bytes = sizeof(typename Factor::Shared);
   config.stream = stream;
@@ -175,7 +264,8 @@ template <class T>
 cudaError_t Larft(const Work<const T>& a, int j, int nb, const WorkVectors<const T>& tau,
                   const WorkVectors<T>& t_block, cudaStream_t stream) {
   if (a.count > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
-  const LarftArgs<T> args = {a, j, nb, tau, t_block};
+  const bool clusters = a.rows - j > kGroupRows && a.count <= kFewMatrices;
+  const LarftArgs<T> args = {a, j, nb, tau, t_block, clusters};
   return nb <= kBlock ? Start<kBlock>(args, stream) : Start<kMaxBlock>(args, stream);
 }
 

@@ -61,6 +61,16 @@ TEST(GridPanelTest, AccurateForEveryKindOfMatrix) {
   });
 }
 
+// Small enough for every sanitizer.
+TEST(GridPanelTest, TwoBlocks) {
+  ForBothTypes([]<class T>() {
+    const Shape shape{2 * SlabRows(kDtypeOf<T>), 16};
+    SCOPED_TRACE(Describe(kDtypeOf<T>, shape, 0));
+    const std::vector<T> panel = ScaledNormal<T>(shape.rows, shape.nb, 4);
+    ExpectAccurate(panel, FactorOne(kGrid, panel, shape, 0), shape);
+  });
+}
+
 TEST(GridPanelTest, AccurateAroundWholeSlabs) {
   ForBothTypes([]<class T>() {
     std::uint64_t seed = 1;
@@ -127,26 +137,27 @@ TEST(GridPanelTest, BitsDoNotDependOnZeroPadding) {
   });
 }
 
-// Scratch that holds the last run's messages, or anything else.
+// Scratch that looks like messages which have come: the words' tag is their upper half.
 TEST(GridPanelTest, ScratchMayBeDirty) {
   ForBothTypes([]<class T>() {
-    const Shape shape{3 * SlabRows(kDtypeOf<T>), 32};
-    const std::vector<T> first = ScaledNormal<T>(shape.rows, shape.nb, 1);
-    const std::vector<T> second = ScaledNormal<T>(shape.rows, shape.nb, 2);
-    const Factored<T> expected = FactorOne(kGrid, second, shape, 0);
-    testing::DeviceArray<std::byte> scratch(
-        GridPanelScratchBytes(kDtypeOf<T>, shape.rows, shape.nb, 1));
-    testing::DeviceArray<T> tau(static_cast<std::size_t>(shape.nb));
-    for (const std::vector<T>* panel : {&first, &second}) {
-      testing::DeviceArray<T> a(factord::testing::Transposed(*panel, shape.rows, shape.nb));
+    const Shape shape{2 * SlabRows(kDtypeOf<T>), 8};
+    const std::vector<T> panel = ScaledNormal<T>(shape.rows, shape.nb, 1);
+    const Factored<T> expected = FactorOne(kGrid, panel, shape, 0);
+    for (std::uint64_t tag = 0; tag <= 3; ++tag) {
+      SCOPED_TRACE(tag);
+      testing::DeviceArray<T> a(factord::testing::Transposed(panel, shape.rows, shape.nb));
+      testing::DeviceArray<T> tau(static_cast<std::size_t>(shape.nb));
+      const std::size_t bytes = GridPanelScratchBytes(kDtypeOf<T>, shape.rows, shape.nb, 1);
+      testing::DeviceArray<std::uint64_t> scratch(
+          std::vector<std::uint64_t>(bytes / 8, tag << 32 | 0x3f800000));
       const Work<T> work{a.data(), 0, shape.rows, shape.nb, shape.nb, 1};
       ASSERT_EQ(FactorPanelGrid<T>(work, 0, shape.nb, {tau.data(), 0}, scratch.data(),
                                    testing::Multiprocessors(), nullptr),
                 cudaSuccess);
-      if (panel != &second) continue;
       EXPECT_TRUE(SameBits(factord::testing::Transposed(a.Download(), shape.nb, shape.rows),
                            expected.packed));
       EXPECT_TRUE(SameBits(tau.Download(), expected.tau));
+      EXPECT_TRUE(scratch.GuardsIntact());
     }
   });
 }

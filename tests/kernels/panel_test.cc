@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
 #include <limits>
 #include <ostream>
 #include <string>
@@ -13,9 +13,8 @@
 
 #include "kernels/householder.h"
 #include "kernels/panel/block_sizes.h"
-#include "tests/kernels/device_array.h"
+#include "tests/kernels/panel_harness.h"
 #include "tests/support/generators.h"
-#include "tests/support/residuals.h"
 
 namespace factord::kernels {
 
@@ -26,20 +25,24 @@ void PrintTo(PanelKind kind, std::ostream* out) {
 
 namespace {
 
-using factord::testing::DeviceArray;
 using factord::testing::Generate;
 using factord::testing::Kind;
 using factord::testing::kKinds;
-using factord::testing::Ratios;
-using factord::testing::ReflectorRatios;
-
-struct Shape {
-  int rows, nb;
-};
+using testing::Describe;
+using testing::ExpectAccurate;
+using testing::Factored;
+using testing::FactorOne;
+using testing::ForBothTypes;
+using testing::PanelBatch;
+using testing::Resized;
+using testing::SameBits;
+using testing::Scaled;
+using testing::ScaledNormal;
+using testing::Shape;
 
 // ---- what differs between the kinds
 
-// The vec to use, 0 where the kind can't hold the panel. Kinds without one: any number.
+// The vec to use, 0 where the kind can't hold the panel. Kinds without one: 1.
 int VecOf(PanelKind kind, Dtype dtype, Shape shape) {
   switch (kind) {
     case PanelKind::kBlock:
@@ -49,29 +52,23 @@ int VecOf(PanelKind kind, Dtype dtype, Shape shape) {
         if (ClusterPanelFits(dtype, shape.rows, shape.nb, vec)) return vec;
       }
       return 0;
-    default:
-      return 0;
+    case PanelKind::kGrid:
+      return GridPanelFits(dtype, shape.rows, shape.nb) ? 1 : 0;
+    case PanelKind::kSimple:
+      return 1;
   }
+  return 0;
 }
 
-template <class T>
-cudaError_t FactorPanel(PanelKind kind, const Work<T>& a, int j, int nb, int vec,
-                        const WorkVectors<T>& tau) {
-  switch (kind) {
-    case PanelKind::kBlock:
-      return FactorPanelBlock(a, j, nb, vec, tau, nullptr);
-    case PanelKind::kCluster:
-      return FactorPanelCluster(a, j, nb, vec, tau, nullptr);
-    default:
-      return cudaErrorNotSupported;
-  }
-}
+bool Fits(PanelKind kind, Dtype dtype, Shape shape) { return VecOf(kind, dtype, shape) != 0; }
 
 // Shapes at which the kind changes its ways, and around them.
 std::vector<Shape> EdgeShapes(PanelKind kind, Dtype dtype) {
+  if (kind == PanelKind::kGrid) return {{511, 8}, {512, 16}, {513, 32}};
+  if (kind == PanelKind::kSimple) return {{16, 16}, {17, 24}, {18, 8}, {130, 32}, {130, 104}};
   std::vector<Shape> shapes;
   const auto add = [&](int rows, int nb) {
-    if (nb > 0 && nb <= RoundUp(rows, kColumnUnit) && VecOf(kind, dtype, {rows, nb}) != 0) {
+    if (nb > 0 && nb <= RoundUp(rows, kColumnUnit) && Fits(kind, dtype, {rows, nb})) {
       shapes.push_back({rows, nb});
     }
   };
@@ -93,156 +90,6 @@ std::vector<Shape> EdgeShapes(PanelKind kind, Dtype dtype) {
   return shapes;
 }
 
-// ---- a batch of panels, each inside a larger matrix
-
-template <class T>
-std::vector<T> Scaled(std::vector<T> a, int rows, int cols) {
-  for (int c = 0; c < cols; ++c) {
-    T* column = a.data() + static_cast<std::ptrdiff_t>(c) * rows;
-    int field = 0;
-    for (int r = 0; r < rows; ++r) field = std::max(field, ExponentField(column[r]));
-    for (int r = 0; r < rows; ++r) column[r] *= ScaleOf<T>(field);
-  }
-  return a;
-}
-
-template <class T>
-std::vector<T> ScaledNormal(int rows, int cols, std::uint64_t seed) {
-  return Scaled(factord::testing::Normal<T>(rows, cols, seed), rows, cols);
-}
-
-// Column-major, in the upper left corner of a zero matrix; or cut to that corner.
-template <class T>
-std::vector<T> Resized(const std::vector<T>& a, Shape from, Shape to) {
-  std::vector<T> result(static_cast<std::size_t>(to.rows) * to.nb);
-  for (int c = 0; c < std::min(from.nb, to.nb); ++c) {
-    std::copy_n(a.begin() + static_cast<std::ptrdiff_t>(c) * from.rows,
-                std::min(from.rows, to.rows),
-                result.begin() + static_cast<std::ptrdiff_t>(c) * to.rows);
-  }
-  return result;
-}
-
-template <class T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
-// What a panel gives: R and V, column-major, and tau, of each column.
-template <class T>
-struct Factored {
-  std::vector<T> packed, tau;
-};
-
-template <class T>
-bool operator==(const Factored<T>& a, const Factored<T>& b) {
-  return SameBits(a.packed, b.packed) && SameBits(a.tau, b.tau);
-}
-
-template <class T>
-class PanelBatch {
- public:
-  // Every panel is shape.rows x shape.nb, column-major, and lies at (j, j).
-  PanelBatch(const std::vector<std::vector<T>>& panels, Shape shape, int j)
-      : shape_(shape), j_(j), count_(static_cast<int>(panels.size())) {
-    cols_ = j + shape.nb + 8;
-    ld_ = cols_ + 8;
-    stride_ = static_cast<std::int64_t>(j + shape.rows) * ld_ + 16;
-    before_ = factord::testing::Normal<T>(stride_, count_, 99);
-    tau_before_.assign(static_cast<std::size_t>(count_ * tau_stride()),
-                       std::numeric_limits<T>::quiet_NaN());
-    for (int i = 0; i < count_; ++i) {
-      for (int r = 0; r < shape.rows; ++r) {
-        for (int c = 0; c < shape.nb; ++c) before_[At(i, r, c)] = panels[i][r + c * shape.rows];
-      }
-    }
-  }
-
-  cudaError_t Run(PanelKind kind, int vec) {
-    DeviceArray<T> a(before_), tau(tau_before_);
-    const Work<T> work{a.data(), stride_, j_ + shape_.rows, cols_, ld_, count_};
-    cudaError_t error = FactorPanel<T>(kind, work, j_, shape_.nb, vec, {tau.data(), tau_stride()});
-    if (error == cudaSuccess) error = cudaDeviceSynchronize();
-    after_ = a.Download();
-    tau_after_ = tau.Download();
-    guards_intact_ = a.GuardsIntact() && tau.GuardsIntact();
-    return error;
-  }
-
-  Factored<T> Result(int i) const {
-    Factored<T> result;
-    for (int c = 0; c < shape_.nb; ++c) {
-      for (int r = 0; r < shape_.rows; ++r) result.packed.push_back(after_[At(i, r, c)]);
-      result.tau.push_back(tau_after_[TauAt(i, c)]);
-    }
-    return result;
-  }
-
-  // Whether everything but the results has its old bits.
-  bool RestUntouched() const {
-    std::vector<T> a = after_, tau = tau_after_;
-    for (int i = 0; i < count_; ++i) {
-      for (int c = 0; c < shape_.nb; ++c) {
-        for (int r = 0; r < shape_.rows; ++r) a[At(i, r, c)] = before_[At(i, r, c)];
-        tau[TauAt(i, c)] = tau_before_[TauAt(i, c)];
-      }
-    }
-    return guards_intact_ && SameBits(a, before_) && SameBits(tau, tau_before_);
-  }
-  bool Untouched() const { return SameBits(after_, before_) && SameBits(tau_after_, tau_before_); }
-
- private:
-  std::int64_t tau_stride() const { return cols_ + 3; }
-  std::size_t At(int i, int r, int c) const {
-    return static_cast<std::size_t>(i * stride_ + static_cast<std::int64_t>(j_ + r) * ld_ + j_ + c);
-  }
-  std::size_t TauAt(int i, int c) const {
-    return static_cast<std::size_t>(i * tau_stride() + j_ + c);
-  }
-
-  Shape shape_;
-  int j_, count_, cols_, ld_;
-  std::int64_t stride_;
-  std::vector<T> before_, after_, tau_before_, tau_after_;
-  bool guards_intact_ = false;
-};
-
-// One matrix, no surroundings.
-template <class T>
-Factored<T> FactorOne(PanelKind kind, const std::vector<T>& panel, Shape shape, int vec) {
-  PanelBatch<T> batch({panel}, shape, 0);
-  EXPECT_EQ(batch.Run(kind, vec), cudaSuccess);
-  return batch.Result(0);
-}
-
-template <class T>
-void ExpectAccurate(const std::vector<T>& panel, const Factored<T>& result, Shape shape) {
-  const auto k = static_cast<std::size_t>(std::min(shape.rows, shape.nb));
-  const std::vector<T> tau(result.tau.begin(), result.tau.begin() + static_cast<std::ptrdiff_t>(k));
-  const Ratios ratios = ReflectorRatios(panel, result.packed, tau, shape.rows, shape.nb);
-  EXPECT_TRUE(ratios.Hold()) << "residual " << ratios.residual << ", orthogonality "
-                             << ratios.orthogonality;
-  for (std::size_t c = 0; c < result.tau.size(); ++c) {  // LAPACK's signs
-    const T value = result.tau[c];
-    EXPECT_TRUE(value == 0 || (c < k && value >= 1 && value <= T(2.00001)))
-        << "tau[" << c << "] = " << value;
-  }
-  EXPECT_TRUE(std::all_of(result.packed.begin(), result.packed.end(),
-                          [](T x) { return std::isfinite(x); }));
-}
-
-std::string Describe(Dtype dtype, Shape shape, int j) {
-  return std::string(dtype == Dtype::kF32 ? "f32 " : "f64 ") + std::to_string(shape.rows) + " x " +
-         std::to_string(shape.nb) + " at " + std::to_string(j);
-}
-
-// Runs body.operator()<T>() for both types.
-template <class Body>
-void ForBothTypes(Body body) {
-  body.template operator()<float>();
-  body.template operator()<double>();
-}
-
 class PanelTest : public ::testing::TestWithParam<PanelKind> {
  protected:
   static int Vec(Dtype dtype, Shape shape) { return VecOf(GetParam(), dtype, shape); }
@@ -250,7 +97,9 @@ class PanelTest : public ::testing::TestWithParam<PanelKind> {
 
 TEST_P(PanelTest, AccurateForEveryKindOfMatrix) {
   ForBothTypes([&]<class T>() {
-    for (const Shape shape : {Shape{1, 8}, {5, 8}, {40, 40}, {67, 24}, {33, 40}, {150, 56}}) {
+    for (const Shape shape :
+         {Shape{1, 8}, {5, 8}, {40, 40}, {67, 24}, {33, 40}, {33, 32}, {150, 56}}) {
+      if (!Fits(GetParam(), kDtypeOf<T>, shape)) continue;
       for (const int j : {0, 16}) {
         SCOPED_TRACE(Describe(kDtypeOf<T>, shape, j));
         std::vector<std::vector<T>> panels;
@@ -295,6 +144,7 @@ TEST_P(PanelTest, RowsMayEndBeforeTheColumns) {
     for (const int nb : {8, 32, 40, 64}) {
       for (int rows = nb - 7; rows <= nb; ++rows) {
         const Shape shape{rows, nb};
+        if (!Fits(GetParam(), kDtypeOf<T>, shape)) continue;
         SCOPED_TRACE(Describe(kDtypeOf<T>, shape, 8));
         const auto panel = ScaledNormal<T>(rows, nb, static_cast<std::uint64_t>(rows));
         PanelBatch<T> batch({panel}, shape, 8);
@@ -308,10 +158,10 @@ TEST_P(PanelTest, RowsMayEndBeforeTheColumns) {
 
 TEST_P(PanelTest, BitsDoNotDependOnTheBatch) {
   ForBothTypes([&]<class T>() {
-    const Shape shape{100, 48};
+    const Shape shape{100, Fits(GetParam(), kDtypeOf<T>, {100, 48}) ? 48 : 32};
     const int vec = Vec(kDtypeOf<T>, shape);
     std::vector<std::vector<T>> panels;
-    for (std::uint64_t i = 0; i < 5; ++i) panels.push_back(ScaledNormal<T>(100, 48, i));
+    for (std::uint64_t i = 0; i < 5; ++i) panels.push_back(ScaledNormal<T>(100, shape.nb, i));
     panels[3][17] = std::numeric_limits<T>::quiet_NaN();
     panels[1][170] = std::numeric_limits<T>::infinity();
     PanelBatch<T> batch(panels, shape, 24);
@@ -364,7 +214,8 @@ TEST_P(PanelTest, EmptyBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PanelTest,
-                         ::testing::Values(PanelKind::kBlock, PanelKind::kCluster),
+                         ::testing::Values(PanelKind::kBlock, PanelKind::kCluster, PanelKind::kGrid,
+                                           PanelKind::kSimple),
                          ::testing::PrintToStringParamName());
 
 // ---- block and cluster

@@ -39,6 +39,9 @@ constexpr double kRoundoff = std::numeric_limits<T>::epsilon() / 2;
 template <class T>
 constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 
+// So many matrices that no cluster shares one.
+constexpr std::size_t kMany = 129;
+
 // ---- matrices
 
 // Row-major.
@@ -538,7 +541,7 @@ TYPED_TEST(WyTest, ColumnsDoNotDependOnTheirPlace) {
 // Zero rows below, and columns of V that are zero with tau = 0, change nothing.
 TYPED_TEST(WyTest, PaddingDoesNotChangeBits) {
   using T = TypeParam;
-  for (const Shape& shape : {Shape{70, 0, 24}, Shape{64, 0, 40}, Shape{130, 0, 8}}) {
+  for (const Shape& shape : {Shape{70, 0, 24}, Shape{200, 0, 40}, Shape{300, 0, 8}}) {
     const int rows = shape.rows;
     const Reflectors<T> reflectors = MakeReflectors<T>(Kind::kNormal, rows, shape.nb, 10);
     const Matrix<T> c = RandomMatrix<T>(rows, 64, 11);
@@ -556,6 +559,22 @@ TYPED_TEST(WyTest, PaddingDoesNotChangeBits) {
       for (int r = rows; r < larger.rows; ++r) {
         for (int k = 0; k < 64; ++k) EXPECT_EQ(result(r, k), T(0));
       }
+    }
+  }
+}
+
+// A cluster shares a tall matrix where there are few; in a large batch one block has it alone.
+TYPED_TEST(WyTest, LarftOfManyHasTheBitsOfOne) {
+  using T = TypeParam;
+  for (const Shape& shape : {Shape{600, 0, 8}, Shape{257, 0, 40}, Shape{2400, 8, 16}}) {
+    const std::vector<Reflectors<T>> one = {
+        MakeReflectors<T>(Kind::kNormal, shape.rows - shape.j, shape.nb, 20)};
+    const std::vector<Reflectors<T>> many(kMany, one[0]);
+    const Matrix<T> expected = RunLarft(shape, one)[0];
+    EXPECT_LE(ColumnError(expected, ReferenceT(one[0]), Matrix<T>(shape.nb, shape.nb, T(1))),
+              kLarftError);
+    for (const Matrix<T>& t : RunLarft(shape, many)) {
+      ASSERT_TRUE(SameBits(t, expected)) << Describe(shape);
     }
   }
 }

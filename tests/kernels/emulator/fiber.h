@@ -11,16 +11,20 @@
 
 namespace emulator {
 
+struct Stack;  // of a fiber; it is used again
+
 struct Fiber {
 #ifdef EMULATOR_USES_UCONTEXT
   ucontext_t context;
 #else
   void* stack_pointer = nullptr;  // while it doesn't run
 #endif
-  std::byte* stack = nullptr;  // its lowest address
-  std::size_t stack_bytes = 0;
-  void* thread_sanitizer = nullptr;
-  void* fake_stack = nullptr;  // AddressSanitizer's, while it doesn't run
+  Stack* own_stack = nullptr;
+  // What the sanitizers know it by.
+  const void* lowest = nullptr;
+  std::size_t bytes = 0;
+  void* fake_stack = nullptr;
+  void* thread = nullptr;
 };
 
 // The calling OS thread's own stack as a fiber, to come back to.
@@ -29,7 +33,7 @@ void AdoptThread(Fiber& fiber);
 // With a stack of its own; `entry` begins at the first switch to it, first calls FiberEntered and
 // never returns.
 void StartFiber(Fiber& fiber, void (*entry)());
-void FiberEntered();
+void FiberEntered(Fiber& fiber);
 
 // After its last switch. False where its stack overflowed.
 bool FinishFiber(Fiber& fiber);

@@ -140,8 +140,6 @@ struct Cluster {
   std::vector<PeerCopy> peer_copies;  // under way; in the sequential scheduler only
 };
 
-using Clusters = std::deque<Cluster>;  // those that are alive together
-
 struct Launch {
   Options options;
   dim3 grid;
@@ -154,7 +152,7 @@ struct Launch {
 };
 
 // The lane that runs on this OS thread; null outside of kernels.
-extern constinit thread_local std::atomic<Lane*> current_lane;
+extern constinit thread_local Lane* current_lane;
 inline Lane& CurrentLane();
 
 // ---- the scheduler
@@ -176,9 +174,8 @@ void Deliver(const PeerCopy& copy);
 [[noreturn]] void Fail(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 inline Lane& CurrentLane() {
-  Lane* const lane = current_lane.load(std::memory_order_relaxed);
-  if (lane == nullptr) Fail("a device function was called outside of a kernel");
-  return *lane;
+  if (current_lane == nullptr) Fail("a device function was called outside of a kernel");
+  return *current_lane;
 }
 
 }  // namespace emulator

@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -17,7 +19,7 @@ constinit thread_local dim3 blockDim, gridDim;
 
 namespace emulator {
 
-constinit thread_local std::atomic<Lane*> current_lane = nullptr;
+constinit thread_local Lane* current_lane = nullptr;
 
 namespace {
 
@@ -36,6 +38,13 @@ std::uint64_t NextRandom(std::uint64_t x) {  // xorshift64; never 0
 }
 std::uint64_t NextRandom(Relaxed<std::uint64_t>& state) {
   return state = NextRandom(static_cast<std::uint64_t>(state));
+}
+
+template <class T>
+void Permute(std::vector<T>& values, std::uint64_t& random) {
+  for (std::size_t i = values.size(); i > 1; --i) {
+    std::swap(values[i - 1], values[(random = NextRandom(random)) % i]);
+  }
 }
 
 // ThreadSanitizer is not to see these reads: they are made for lanes that do not run.
@@ -66,22 +75,23 @@ Lane* NextReady(Warp& warp, int number) {
   return nullptr;
 }
 
-// ThreadSanitizer need not know that the lanes of an OS thread have these in common.
-EMULATOR_NO_TSAN void SetIndices(const Lane& lane) {
-  const Launch& launch = *lane.block->cluster->launch;
-  threadIdx = lane.index;
-  blockIdx = lane.block->index;
+// ThreadSanitizer need not know that the lanes of an OS thread have these variables in common.
+EMULATOR_NO_TSAN void SetCurrent(Lane* lane) {
+  current_lane = lane;
+  if (lane == nullptr) return;
+  const Launch& launch = *lane->block->cluster->launch;
+  threadIdx = lane->index;
+  blockIdx = lane->block->index;
   blockDim = launch.block;
   gridDim = launch.grid;
 }
 
 void Enter(Fiber& from, Lane* lane, bool last = false) {
-  SetIndices(*lane);
-  current_lane.store(lane, std::memory_order_relaxed);
+  SetCurrent(lane);
   SwitchFiber(from, lane->fiber, last);
 }
 void Leave(Lane& lane, bool last = false) {
-  current_lane.store(nullptr, std::memory_order_relaxed);
+  SetCurrent(nullptr);
   SwitchFiber(lane.fiber, *lane.warp->scheduler, last);
 }
 
@@ -97,9 +107,7 @@ void Yield(Lane& lane) {
   }
 }
 
-void LaneMain() {
-  FiberEntered();
-  Lane& lane = CurrentLane();
+void RunLane(Lane& lane) {
   Warp& warp = *lane.warp;
   (*lane.block->cluster->launch->thread)();
   if (const int arrived = warp.arrived.load(std::memory_order_relaxed)) {
@@ -110,12 +118,18 @@ void LaneMain() {
   lane.place = "its end";
   warp.finished = warp.finished + 1;
   warp.Progress();
-  lane.block->finished.fetch_add(1, std::memory_order_release);
+  lane.block->finished.fetch_add(1, std::memory_order_relaxed);
   if (Lane* const next = NextReady(warp, lane.number)) {
     Enter(lane.fiber, next, true);
   } else {
     Leave(lane, true);
   }
+}
+
+EMULATOR_NO_TSAN void LaneMain() {
+  Lane& lane = *current_lane;
+  FiberEntered(lane.fiber);
+  RunLane(lane);
 }
 
 // ---- building and ending clusters
@@ -154,47 +168,9 @@ void BuildCluster(Cluster& cluster, Launch& launch, unsigned number) {
   }
 }
 
-template <class Action>
-void ForEachWarp(Clusters& clusters, Action action) {
-  for (Cluster& cluster : clusters) {
-    for (Block& block : cluster.blocks) {
-      for (Warp& warp : block.warps) action(warp);
-    }
-  }
+void StartLanes(Warp& warp) {
+  for (Lane& lane : warp.lanes) StartFiber(lane.fiber, LaneMain);
 }
-
-Clusters* BuildClusters(Launch& launch, const unsigned* numbers, unsigned count) {
-  auto clusters = std::make_unique<Clusters>(count);
-  for (unsigned i = 0; i < count; ++i) BuildCluster((*clusters)[i], launch, numbers[i]);
-  ForEachWarp(*clusters, [](Warp& warp) {  // now: a lane sees what was built before it
-    for (Lane& lane : warp.lanes) StartFiber(lane.fiber, LaneMain);
-  });
-  return clusters.release();
-}
-
-// ThreadSanitizer: what builds clusters must not know that earlier ones have ended, or their lanes
-// would seem to be ordered. So a fiber builds them that knows no more than the launch's start.
-class Builder {
- public:
-#ifdef EMULATOR_TSAN
-  Builder() : fiber_(__tsan_create_fiber(0)) {}
-  ~Builder() { __tsan_destroy_fiber(fiber_); }
-  EMULATOR_NO_TSAN Clusters* Build(Launch& launch, const unsigned* numbers, unsigned count) {
-    void* const self = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
-    Clusters* const clusters = BuildClusters(launch, numbers, count);
-    __tsan_switch_to_fiber(self, 0);
-    return clusters;
-  }
-
- private:
-  void* fiber_;
-#else
-  Clusters* Build(Launch& launch, const unsigned* numbers, unsigned count) {
-    return BuildClusters(launch, numbers, count);
-  }
-#endif
-};
 
 void EndBlock(Block& block) {
   block.finished.load(
@@ -215,59 +191,42 @@ void EndBlock(Block& block) {
 
 // ---- running clusters
 
-class Group {  // the clusters that are alive together
+class Group {  // clusters that are alive together
  public:
-  Group(std::unique_ptr<Clusters> clusters, std::uint64_t random)
-      : clusters_(std::move(clusters)), random_(random) {
-    ForEachWarp(*clusters_, [this](Warp& warp) {
-      warps_.push_back(&warp);
-      if (random_ != 0) warp.random = random_ = NextRandom(random_);
-    });
-  }
-
-  void RunSequential() {
-    RunWarps(warps_, false);
-    for (Cluster& cluster : *clusters_) DeliverSome(cluster, true);
-  }
-
-  void RunThreaded() {
-    std::vector<std::thread> threads;
-    for (Warp* warp : warps_) {
-      threads.emplace_back([this, warp] { RunWarps({warp}, true); });
+  // Builds the clusters of these numbers; with the threaded scheduler they begin to run.
+  Group(Launch& launch, std::span<const unsigned> numbers, std::uint64_t random)
+      : clusters_(numbers.size()), random_(random) {
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      BuildCluster(clusters_[i], launch, numbers[i]);
     }
-    for (std::thread& thread : threads) thread.join();
+    for (Cluster& cluster : clusters_) {
+      for (Block& block : cluster.blocks) {
+        for (Warp& warp : block.warps) {
+          warps_.push_back(&warp);
+          if (random_ != 0) warp.random = random_ = NextRandom(random_);
+        }
+      }
+    }
+    if (launch.options.scheduler == Scheduler::kThreaded) {
+      for (Warp* warp : warps_) threads_.emplace_back([this, warp] { RunOne(*warp); });
+    } else {
+      for (Warp* warp : warps_) StartLanes(*warp);
+    }
   }
 
-  void End() {
-    for (Cluster& cluster : *clusters_) {
+  // Runs the clusters to their end.
+  void Finish() {
+    if (threads_.empty()) {
+      RunAll();
+    } else {
+      for (std::thread& thread : threads_) thread.join();
+    }
+    for (Cluster& cluster : clusters_) {
       for (Block& block : cluster.blocks) EndBlock(block);
     }
   }
 
  private:
-  // All of what this OS thread runs.
-  void RunWarps(std::vector<Warp*> warps, bool threaded) {
-    Fiber self;
-    AdoptThread(self);
-    for (Warp* warp : warps) warp->scheduler = &self;
-    Watch watch;
-    while (true) {
-      std::erase_if(warps, [](const Warp* warp) { return warp->finished == warp->size(); });
-      if (warps.empty()) return;
-      if (random_ != 0 && !threaded) Shuffle(warps);
-      bool ran = false;
-      for (Warp* warp : warps) ran |= Visit(*warp);
-      if (threaded) {
-        std::this_thread::yield();
-        if (++watch.idle_passes % kPassesPerClock == 0) Check(watch, threaded);
-      } else {
-        ran |= DeliverCopies(TotalProgress() == watch.progress);
-        if (!ran) ReportDeadlock();
-        Check(watch, threaded);
-      }
-    }
-  }
-
   // What was seen of the group's progress, to notice that there is none.
   struct Watch {
     std::uint64_t progress = 0;
@@ -275,13 +234,42 @@ class Group {  // the clusters that are alive together
     std::chrono::steady_clock::time_point since = std::chrono::steady_clock::now();
   };
 
-  void Check(Watch& watch, bool threaded) const {
-    const std::uint64_t progress = TotalProgress();
-    const auto now = std::chrono::steady_clock::now();
-    if (progress != watch.progress) {
-      watch = {progress, 0, now};
-    } else if (threaded ? now - watch.since > kIdleTime : ++watch.idle_passes > kIdlePasses) {
-      ReportDeadlock();
+  // The sequential scheduler.
+  void RunAll() {
+    Fiber self;
+    AdoptThread(self);
+    for (Warp* warp : warps_) warp->scheduler = &self;
+    std::vector<Warp*> warps = warps_;
+    Watch watch;
+    while (true) {
+      std::erase_if(warps, [](const Warp* warp) { return warp->finished == warp->size(); });
+      if (warps.empty()) break;
+      if (random_ != 0) Permute(warps, random_);
+      bool any = false;
+      for (Warp* warp : warps) any |= Visit(*warp);
+      const bool stuck = TotalProgress() == watch.progress;
+      any |= DeliverCopies(stuck);
+      watch = {TotalProgress(), stuck ? watch.idle_passes + 1 : 0, watch.since};
+      if (!any || watch.idle_passes > kIdlePasses) ReportDeadlock();
+    }
+    DeliverCopies(true);
+  }
+
+  // The threaded scheduler: what an OS thread does.
+  void RunOne(Warp& warp) const {
+    Fiber self;
+    AdoptThread(self);
+    warp.scheduler = &self;
+    StartLanes(warp);
+    Watch watch;
+    while (warp.finished != warp.size()) {
+      Visit(warp);
+      std::this_thread::yield();
+      if (++watch.idle_passes % kPassesPerClock != 0) continue;
+      const auto now = std::chrono::steady_clock::now();
+      const std::uint64_t progress = TotalProgress();
+      if (progress != watch.progress) watch = {progress, 0, now};
+      if (now - watch.since > kIdleTime) ReportDeadlock();
     }
   }
 
@@ -306,25 +294,16 @@ class Group {  // the clusters that are alive together
     return first != nullptr;
   }
 
-  void Shuffle(std::vector<Warp*>& warps) {
-    for (std::size_t i = warps.size(); i > 1; --i) {
-      std::swap(warps[i - 1], warps[(random_ = NextRandom(random_)) % i]);
-    }
-  }
-
-  bool DeliverCopies(bool now) {
-    bool any = false;
-    for (Cluster& cluster : *clusters_) any |= DeliverSome(cluster, now);
-    return any;
-  }
   // All copies to peers that are under way, or with a seed some of them.
-  bool DeliverSome(Cluster& cluster, bool now) {
-    const auto delivered = [this, now](const PeerCopy& copy) {
-      if (!now && (random_ == 0 || (random_ = NextRandom(random_)) % 2 == 0)) return false;
+  bool DeliverCopies(bool all) {
+    const auto deliver = [this, all](const PeerCopy& copy) {
+      if (!all && (random_ == 0 || (random_ = NextRandom(random_)) % 2 == 0)) return false;
       Deliver(copy);
       return true;
     };
-    return std::erase_if(cluster.peer_copies, delivered) > 0;
+    bool any = false;
+    for (Cluster& cluster : clusters_) any |= std::erase_if(cluster.peer_copies, deliver) > 0;
+    return any;
   }
 
   [[noreturn]] void ReportDeadlock() const {
@@ -347,9 +326,38 @@ class Group {  // the clusters that are alive together
          warps_.size(), report.c_str());
   }
 
-  std::unique_ptr<Clusters> clusters_;
+  std::deque<Cluster> clusters_;
   std::vector<Warp*> warps_;
-  std::uint64_t random_;  // 0: everything in order
+  std::vector<std::thread> threads_;  // one per warp; none: sequential
+  std::uint64_t random_;              // 0: everything in order
+};
+
+// ThreadSanitizer: what builds clusters must not know that earlier ones have ended, or their lanes
+// would seem to be ordered. So a fiber builds them that knows no more than the launch's start.
+class GroupBuilder {
+ public:
+#ifdef EMULATOR_TSAN
+  GroupBuilder() : fiber_(__tsan_create_fiber(0)) {}
+  ~GroupBuilder() { __tsan_destroy_fiber(fiber_); }
+  EMULATOR_NO_TSAN Group* Build(Launch& launch, std::span<const unsigned> numbers,
+                                std::uint64_t random) {
+    void* const self = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
+    Group* const group = NewGroup(launch, numbers, random);
+    __tsan_switch_to_fiber(self, 0);
+    return group;
+  }
+
+ private:
+  static Group* NewGroup(Launch& launch, std::span<const unsigned> numbers, std::uint64_t random) {
+    return new Group(launch, numbers, random);
+  }
+  void* fiber_;
+#else
+  Group* Build(Launch& launch, std::span<const unsigned> numbers, std::uint64_t random) {
+    return new Group(launch, numbers, random);
+  }
+#endif
 };
 
 }  // namespace
@@ -374,27 +382,23 @@ void Pause(const char* place) {
 
 void Run(Launch& launch) {
   const unsigned count = launch.grid.x / launch.cluster * launch.grid.y * launch.grid.z;
-  std::uint64_t random =
-      launch.options.seed == 0 ? 0 : NextRandom(launch.options.seed * 0x9E3779B97F4A7C15 | 1);
+  const std::uint64_t seed = launch.options.seed;
+  std::uint64_t random = seed == 0 ? 0 : NextRandom(seed * 0x9E3779B97F4A7C15 | 1);
   std::vector<unsigned> order(count);
   std::iota(order.begin(), order.end(), 0u);
-  if (random != 0) {
-    for (unsigned i = count; i > 1; --i)
-      std::swap(order[i - 1], order[(random = NextRandom(random)) % i]);
-  }
-  Builder builder;
+  if (random != 0) Permute(order, random);
   const unsigned together = launch.cooperative ? count : 1;
+  GroupBuilder builder;
   for (unsigned first = 0; first < count; first += together) {
     if (random != 0) random = NextRandom(random);
-    Group group(std::unique_ptr<Clusters>(builder.Build(launch, &order[first], together)), random);
-    launch.options.scheduler == Scheduler::kThreaded ? group.RunThreaded() : group.RunSequential();
-    group.End();
+    const std::unique_ptr<Group> group(builder.Build(launch, {&order[first], together}, random));
+    group->Finish();
   }
 }
 
 void Fail(const char* format, ...) {
   std::fputs("emulator: ", stderr);
-  if (const Lane* lane = current_lane.load(std::memory_order_relaxed)) {
+  if (const Lane* lane = current_lane) {
     const uint3 block = lane->block->index;
     std::fprintf(stderr, "block (%u, %u, %u) warp %d lane %d: ", block.x, block.y, block.z,
                  lane->warp->number, lane->number);
