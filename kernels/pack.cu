@@ -9,16 +9,19 @@
 namespace factord::kernels {
 namespace {
 
-// A block moves square tiles through shared memory, so that both sides are read and written along
-// their own rows.
-constexpr int kTile = 32;
+// A block moves tiles of 64 x 32. A thread holds 8 entries of one column at a time: loads enough in
+// flight to hide memory's latency. Where the caller's order is by columns a tile is turned in
+// shared memory, so that both sides are read and written along their own lines.
+constexpr int kRows = 64;
+constexpr int kCols = 32;
 constexpr int kWarps = 8;
 constexpr int kThreads = 32 * kWarps;
+constexpr int kSteps = kRows / kWarps;
 
 template <class T>
 struct TileBuffer {
-  T at[kTile][kTile + 1];
-  int field[kWarps][kTile];
+  T at[kRows][kCols + 1];
+  int field[kWarps][kCols];
 };
 
 struct Lane {
@@ -63,19 +66,55 @@ __device__ __forceinline__ Operand<const T> OperandOf(const Problem& problem, co
   return {run.rhs + local * rhs, run.m, run.p, {c.col, c.row}};
 }
 
-// The tile at (i0, j0); zeros outside the operand, and on and above its diagonal for reflectors.
-template <class T>
-__device__ __forceinline__ void LoadTile(const Operand<const T>& from, bool reflectors, int i0,
-                                         int j0, TileBuffer<T>& tile, Lane me) {
-  const bool along_rows = from.strides.col == 1;
+// f(row, column, x) for this thread's entries of a tile, as they lie along the columns of memory: x
+// is its entry number.
+template <class F>
+__device__ __forceinline__ void ForTurned(Lane me, F f) {
 #pragma unroll
-  for (int step = 0; step < kTile / kWarps; ++step) {
-    const int other = step * kWarps + me.warp;
-    const int i = along_rows ? other : me.lane, j = along_rows ? me.lane : other;
-    const bool wanted =
-        i0 + i < from.rows && j0 + j < from.cols && (!reflectors || i0 + i > j0 + j);
-    tile.at[i][j] = wanted ? from.at(i0 + i, j0 + j) : T(0);
+  for (int x = 0; x < kSteps; ++x) f(x % 2 * 32 + me.lane, x / 2 * kWarps + me.warp, x);
+}
+
+// x[s] := the entry at (i0 + s kWarps + warp, j0 + lane); zeros outside the operand, and on and
+// above its diagonal for reflectors. By all threads of the block.
+template <class T>
+__device__ __forceinline__ void ReadTile(const Operand<const T>& from, bool reflectors, int i0,
+                                         int j0, TileBuffer<T>& tile, Lane me, T (&x)[kSteps]) {
+  const auto entry = [&](int i, int j) {
+    const bool wanted = i < from.rows && j < from.cols && (!reflectors || i > j);
+    return wanted ? from.at(i, j) : T(0);
+  };
+  if (from.strides.col == 1) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) x[s] = entry(i0 + s * kWarps + me.warp, j0 + me.lane);
+    return;
   }
+  ForTurned(me, [&](int i, int j, int e) { x[e] = entry(i0 + i, j0 + j); });
+  __syncthreads();
+  ForTurned(me, [&](int i, int j, int e) { tile.at[i][j] = x[e]; });
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) x[s] = tile.at[s * kWarps + me.warp][me.lane];
+}
+
+// The way back.
+template <class T>
+__device__ __forceinline__ void WriteTile(const Operand<T>& to, int i0, int j0, TileBuffer<T>& tile,
+                                          Lane me, const T (&x)[kSteps]) {
+  if (to.strides.col == 1) {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = i0 + s * kWarps + me.warp, j = j0 + me.lane;
+      if (i < to.rows && j < to.cols) to.at(i, j) = x[s];
+    }
+    return;
+  }
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < kSteps; ++s) tile.at[s * kWarps + me.warp][me.lane] = x[s];
+  __syncthreads();
+  ForTurned(me, [&](int i, int j, int) {
+    if (i0 + i < to.rows && j0 + j < to.cols) to.at(i0 + i, j0 + j) = tile.at[i][j];
+  });
 }
 
 // Block (x: matrix and tile column). Pass one finds the columns' exponent fields, pass two scales.
@@ -85,22 +124,19 @@ __global__ void __launch_bounds__(kThreads)
                const int c0, const int cols, const WorkVectors<int> fields) {
   auto& tile = DynamicShared<TileBuffer<T>>();
   const Lane me = ThisLane();
-  const int tiles = (cols + kTile - 1) / kTile;
+  const int tiles = (cols + kCols - 1) / kCols;
   const std::int64_t matrix = blockIdx.x / tiles;
-  const int j0 = static_cast<int>(blockIdx.x % tiles) * kTile;
+  const int j0 = static_cast<int>(blockIdx.x % tiles) * kCols;
   const Run<T>& run = RunOf(batch, matrix);
   const Operand<const T> from = OperandOf(problem, run, matrix - run.first, source);
   const bool reflectors = source == Source::kReflectors;
 
   int field = 0;  // of column j0 + lane, over this warp's rows
-  for (int i0 = 0; i0 < from.rows; i0 += kTile) {
-    LoadTile(from, reflectors, i0, j0, tile, me);
-    __syncthreads();
+  T x[kSteps];
+  for (int i0 = 0; i0 < from.rows; i0 += kRows) {
+    ReadTile(from, reflectors, i0, j0, tile, me, x);
 #pragma unroll
-    for (int step = 0; step < kTile / kWarps; ++step) {
-      field = max(field, ExponentField(tile.at[step * kWarps + me.warp][me.lane]));
-    }
-    __syncthreads();
+    for (int s = 0; s < kSteps; ++s) field = max(field, ExponentField(x[s]));
   }
   tile.field[me.warp][me.lane] = field;
   __syncthreads();
@@ -112,16 +148,13 @@ __global__ void __launch_bounds__(kThreads)
 
   const T scale = reflectors ? T(1) : ScaleOf<T>(field);
   T* const out = to.matrix(matrix) + c0;
-  for (int i0 = 0; i0 < to.rows; i0 += kTile) {
-    __syncthreads();
-    LoadTile(from, reflectors, i0, j0, tile, me);
-    __syncthreads();
+  for (int i0 = 0; i0 < to.rows; i0 += kRows) {
+    ReadTile(from, reflectors, i0, j0, tile, me, x);
 #pragma unroll
-    for (int step = 0; step < kTile / kWarps; ++step) {
-      const int i = step * kWarps + me.warp;
-      if (i0 + i < to.rows && j0 + me.lane < cols) {
-        out[static_cast<std::int64_t>(i0 + i) * to.ld + j0 + me.lane] = tile.at[i][me.lane] * scale;
-      }
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = i0 + s * kWarps + me.warp;
+      if (i < to.rows && j0 + me.lane < cols)
+        out[static_cast<std::int64_t>(i) * to.ld + j0 + me.lane] = x[s] * scale;
     }
   }
 }
@@ -231,7 +264,7 @@ __global__ void __launch_bounds__(kThreads)
   auto& tile = DynamicShared<TileBuffer<T>>();
   const Lane me = ThisLane();
   const std::int64_t matrix = blockIdx.x / tiles;
-  const int j0 = static_cast<int>(blockIdx.x % tiles) * kTile;
+  const int j0 = static_cast<int>(blockIdx.x % tiles) * kCols;
   const Run<T>& run = RunOf(batch, matrix);
   const Operand<T> to = OutputOf(problem, run, matrix - run.first, kOutput);
   if (j0 >= to.cols) return;
@@ -239,35 +272,24 @@ __global__ void __launch_bounds__(kThreads)
       kOutput == Output::kR || kOutput == Output::kReflectors ? work.a : work.target;
   const T* const data = from.matrix(matrix);
   const bool nonfinite = (batch.status[matrix] & kNonfiniteInput) != 0;
-  const bool along_rows = to.strides.col == 1;
   bool finite = true;
-  for (int i0 = static_cast<int>(blockIdx.y) * kTile; i0 < to.rows;
-       i0 += kTile * static_cast<int>(gridDim.y)) {
+  T x[kSteps];
+  for (int i0 = static_cast<int>(blockIdx.y) * kRows; i0 < to.rows;
+       i0 += kRows * static_cast<int>(gridDim.y)) {
 #pragma unroll
-    for (int step = 0; step < kTile / kWarps; ++step) {
-      const int i = i0 + step * kWarps + me.warp, j = j0 + me.lane;
-      T value = T(0);
-      if (i < to.rows && j < to.cols) {
-        value = nonfinite ? std::numeric_limits<T>::quiet_NaN()
-                          : Finish<T, kOutput>(problem, work, matrix, i, j,
-                                               data[static_cast<std::int64_t>(i) * from.ld + j]);
-        finite &= ExponentField(value) != Ieee<T>::kTopField;
-      }
-      if (along_rows) {
-        if (i < to.rows && j < to.cols) to.at(i, j) = value;
-      } else {
-        tile.at[step * kWarps + me.warp][me.lane] = value;
-      }
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = i0 + s * kWarps + me.warp, j = j0 + me.lane;
+      x[s] = i < to.rows && j < to.cols ? data[static_cast<std::int64_t>(i) * from.ld + j] : T(0);
     }
-    if (along_rows) continue;
-    __syncthreads();
 #pragma unroll
-    for (int step = 0; step < kTile / kWarps; ++step) {
-      const int j = step * kWarps + me.warp;
-      if (i0 + me.lane < to.rows && j0 + j < to.cols)
-        to.at(i0 + me.lane, j0 + j) = tile.at[me.lane][j];
+    for (int s = 0; s < kSteps; ++s) {
+      const int i = i0 + s * kWarps + me.warp, j = j0 + me.lane;
+      if (i >= to.rows || j >= to.cols) continue;
+      x[s] = nonfinite ? std::numeric_limits<T>::quiet_NaN()
+                       : Finish<T, kOutput>(problem, work, matrix, i, j, x[s]);
+      finite &= ExponentField(x[s]) != Ieee<T>::kTopField;
     }
-    __syncthreads();
+    WriteTile(to, i0, j0, tile, me, x);
   }
   if (!finite && !nonfinite) atomicOr(&batch.status[matrix], kResultOutOfRange);
 }
@@ -289,8 +311,8 @@ unsigned Blocks(std::int64_t count) { return static_cast<unsigned>(count); }
 template <Output kOutput, class T>
 cudaError_t Unpack(const Problem& problem, const Batch<T>& batch, const Workspace<T>& work,
                    int rows, int cols, cudaStream_t stream) {
-  const int tiles = (cols + kTile - 1) / kTile;
-  const int slices = std::clamp((rows + 8 * kTile - 1) / (8 * kTile), 1, 64);
+  const int tiles = (cols + kCols - 1) / kCols;
+  const int slices = std::clamp((rows + 4 * kRows - 1) / (4 * kRows), 1, 64);
   return Launch(UnpackKernel<T, kOutput>,
                 {.grid = dim3(Blocks(batch.count * tiles), static_cast<unsigned>(slices)),
                  .threads = kThreads,
@@ -304,7 +326,7 @@ cudaError_t Unpack(const Problem& problem, const Batch<T>& batch, const Workspac
 template <class T>
 cudaError_t Pack(const Problem& problem, const Batch<T>& batch, Source source, const Work<T>& to,
                  int c0, int cols, const WorkVectors<int>& fields, cudaStream_t stream) {
-  const std::int64_t tiles = (cols + kTile - 1) / kTile;
+  const std::int64_t tiles = (cols + kCols - 1) / kCols;
   return Launch(PackKernel<T>,
                 {.grid = dim3(Blocks(batch.count * tiles)),
                  .threads = kThreads,

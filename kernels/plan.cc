@@ -41,11 +41,14 @@ Plan PlanQr(const Problem& problem, Dtype dtype, const DeviceLimits& limits) {
   }
   const int k = RoundUp(problem.k(), kColumnUnit);
   for (int j = 0; j < k;) {
-    Block block{j, 0, static_cast<int>(plan.panels.size()), 0};
+    Block block;
+    block.j = j;
+    block.first_panel = static_cast<int>(plan.panels.size());
     do {  // its first panel may be wider than a block; the others end where it does
       const int rest = block.nb == 0 ? k - j : std::min(k - j, kMaxBlock - block.nb);
       const Panel panel = PanelAt(dtype, j, problem.m - j, rest);
       plan.panels.push_back(panel);
+      block.panel_by_panel |= panel.kind == PanelKind::kGrid || panel.kind == PanelKind::kSimple;
       block.nb += panel.nb;
       ++block.panels;
       j += panel.nb;

@@ -29,12 +29,15 @@ struct Panel {
   bool operator==(const Panel&) const = default;
 };
 
-// Panels whose columns the rest of the matrix waits for: its T, in blocks of at most kMaxBlock
+// Panels whose columns the rest of the matrix waits for: their T, in pieces of at most kMaxBlock
 // columns, then one update of all columns to the right. A block of several panels is at most
-// kMaxBlock wide and is updated panel by panel inside.
+// kMaxBlock wide and is updated panel by panel inside. Where panels are tall and so matrices few,
+// the narrow updates inside would take as long as wide ones: there each panel updates everything
+// right of it.
 struct Block {
   int j = 0, nb = 0;  // j: a multiple of kMaxBlock
   int first_panel = 0, panels = 0;
+  bool panel_by_panel = false;
   bool operator==(const Block&) const = default;
 };
 

@@ -93,23 +93,24 @@ class Pipeline {
 
   cudaError_t FactorBlock(const Block& block) {
     const int end = std::min(block.j + block.nb, k_);
+    const int reach = block.panel_by_panel ? work_.a.cols : end;
     for (int p = block.first_panel; p < block.first_panel + block.panels; ++p) {
       const Panel& panel = plan_.panels[static_cast<std::size_t>(p)];
       if (panel.j >= end) break;
-      const int nb = std::min(panel.nb, end - panel.j);
+      const int nb = std::min(panel.nb, end - panel.j), right = panel.j + nb;
       FACTORD_RETURN_IF_CUDA_ERROR(FactorPanel(panel, nb));
-      if (panel.j + nb >= end) break;
+      if (right >= reach) break;
       FACTORD_RETURN_IF_CUDA_ERROR(
           Larft<T>(work_.a, panel.j, nb, work_.tau, work_.t_panel, stream_));
       FACTORD_RETURN_IF_CUDA_ERROR(
-          Larfb<T>(work_.a, panel.j, nb, work_.t_panel, true, work_.a, panel.j + nb, end, stream_));
+          Larfb<T>(work_.a, panel.j, nb, work_.t_panel, true, work_.a, right, reach, stream_));
     }
     return cudaSuccess;
   }
 
   cudaError_t UpdateRightOf(const Block& block) {
     const int end = std::min(block.j + block.nb, k_);
-    const bool updates = end < work_.a.cols;
+    const bool updates = end < work_.a.cols && !block.panel_by_panel;
     if (!updates && !work_.keeps_t) return cudaSuccess;
     for (int j = block.j; j < end; j += kMaxBlock) {
       FACTORD_RETURN_IF_CUDA_ERROR(

@@ -1,6 +1,6 @@
 // Tall panels: the rows of one matrix in the registers of many blocks.
 //
-// A slab of kRows rows is one block's for the whole panel. Its warps own contiguous rows; a lane
+// A slab of SlabRows rows is one block's for the whole panel. Its warps own contiguous rows; a lane
 // (row_lane, column_lane), 4 x 8 of them, holds rows row_lane + 4 i and columns 8 m + column_lane
 // of them: x[i][m]. So a row's four column groups are static registers, of which finished ones cost
 // nothing; a pivot column reaches all lanes by one shuffle an item; and sums over a warp's rows
@@ -127,11 +127,9 @@ class SlabThread {
 
  private:
   static constexpr int kItems = Items(kDtypeOf<T>);
-  // Those of the first warp that hold the diagonal of the group's columns.
-  template <int kGroup>
-  static constexpr int kFirstItem = kColumnLanes* kGroup / kRowLanes;
-  template <int kGroup>
-  static constexpr int kEndItem = kFirstItem<kGroup + 1>;
+  // Those of the first warp that hold the diagonal of a group's columns.
+  static constexpr int FirstItem(int group) { return group * kColumnLanes / kRowLanes; }
+  static constexpr int EndItem(int group) { return FirstItem(group + 1); }
 
   __device__ __forceinline__ int Row(int i) const {
     return first_row_ + lane_ / kColumnLanes + kRowLanes * i;
@@ -175,7 +173,7 @@ class SlabThread {
     static_assert(kRowLanes * kItems >= kColumns);
     if (first_row_ != 0) return;
 #pragma unroll
-    for (int i = kFirstItem<kGroup>; i < kEndItem<kGroup>; ++i) {
+    for (int i = FirstItem(kGroup); i < EndItem(kGroup); ++i) {
       if (Row(i) != c) continue;
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) Send(to, Column(m), x_[i][m], tag);
@@ -192,7 +190,7 @@ class SlabThread {
     }
     if (first_row_ == 0) {
 #pragma unroll
-      for (int i = 0; i < kEndItem<kGroup>; ++i) tail[i] = Row(i) > c ? tail[i] : T(0);
+      for (int i = 0; i < EndItem(kGroup); ++i) tail[i] = Row(i) > c ? tail[i] : T(0);
     }
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {

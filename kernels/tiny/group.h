@@ -43,8 +43,7 @@ class Group {
     return sizeof(T) * (staged ? 2 : 1) * kPerBlock * kTile;
   }
 
-  // `staged`: operands that go by columns pass through a tile of their own, so that factors stay
-  // where they are.
+  // `staged`: an operand goes by columns, and passes through a tile of its own.
   __device__ __forceinline__ explicit Group(bool staged)
       : lane_(static_cast<int>(threadIdx.x) % kLanes),
         first_(static_cast<int>(threadIdx.x) % 32 - lane_),
@@ -76,8 +75,9 @@ class Group {
       for (int r = 0; r < kRows; ++r, at += from.row) x[r] = r < rows ? *at : T(0);
       return;
     }
-    ForEntriesByColumns(from.rows, from.cols - c0,
-                        [&](int r, int j) { stage_[r * kStride + j] = from.at(r, c0 + j); });
+    CopyByColumns(
+        from.rows, from.cols - c0, [&](int r, int j) { return from.at(r, c0 + j); },
+        [&](int r, int j, T entry) { stage_[r * kStride + j] = entry; });
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < kRows; ++r) x[r] = r < rows ? stage_[r * kStride + lane_] : T(0);
@@ -99,8 +99,9 @@ class Group {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) stage_[r * kStride + lane_] = x[r];
     __syncwarp();
-    ForEntriesByColumns(to.rows, to.cols - c0,
-                        [&](int r, int j) { to.at(r, c0 + j) = stage_[r * kStride + j]; });
+    CopyByColumns(
+        to.rows, to.cols - c0, [&](int r, int j) { return stage_[r * kStride + j]; },
+        [&](int r, int j, T entry) { to.at(r, c0 + j) = entry; });
     __syncwarp();
   }
 
@@ -136,21 +137,13 @@ class Group {
     __syncwarp();
   }
 
-  // Writes value(r, c, the tile's entry).
-  template <class Value>
-  __device__ __forceinline__ void StoreFactors(const Operand<T>& to, Value value) const {
-    if (to.by_columns) {
-      ForEntriesByColumns(to.rows, to.cols, [&](int r, int c) {
-        to.at(r, c) = value(r, c, factors_[r * kStride + c]);
-      });
-      return;
-    }
-    const int rows = lane_ < to.cols ? to.rows : 0;
-    T* at = &to.at(0, lane_);
+  // The tile's entries; `upper`: zeros below the diagonal.
+  __device__ __forceinline__ void StoreFactors(const Operand<T>& to, bool upper) const {
+    T x[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r, at += to.row) {
-      if (r < rows) *at = value(r, lane_, factors_[r * kStride + lane_]);
-    }
+    for (int r = 0; r < kRows; ++r)
+      x[r] = upper && r > lane_ ? T(0) : factors_[r * kStride + lane_];
+    StoreColumn(x, to, 0);
   }
   __device__ __forceinline__ void StoreTau(T* tau, int k) const {
     if (lane_ < k) tau[lane_] = factors_[lane_ * kStride + kLanes];
@@ -169,24 +162,17 @@ class Group {
   // Given factors, with a unit triangle. False where this lane met a NaN or an Inf.
   __device__ __forceinline__ bool LoadFactors(const Operand<const T>& from, const T* tau,
                                               int k) const {
-    bool finite = true;
-    const auto load = [&](int r, int c) {
-      const bool tail = r > c && r < from.rows && c < k;
-      const T value = tail ? from.at(r, c) : r == c ? T(1) : T(0);
-      finite &= ExponentField(value) != Ieee<T>::kTopField;
-      factors_[r * kStride + c] = value;
-    };
-    if (from.by_columns) {
-      ForEntriesByColumns(kRows, kLanes, load);
-    } else {
-#pragma unroll 8
-      for (int r = 0; r < kRows; ++r) load(r, lane_);
+    T x[kRows];
+    LoadColumn(from, 0, x);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (r <= lane_ || lane_ >= k) x[r] = r == lane_ ? T(1) : T(0);
+      factors_[r * kStride + lane_] = x[r];
     }
     const T own_tau = lane_ < k ? tau[lane_] : T(0);
-    finite &= ExponentField(own_tau) != Ieee<T>::kTopField;
     factors_[lane_ * kStride + kLanes] = own_tau;
     __syncwarp();
-    return finite;
+    return max(LargestField(x), ExponentField(own_tau)) != Ieee<T>::kTopField;
   }
 
   // y := H_1 ... H_k y, or H_k ... H_1 y. `steps`: the batch's k. The tile holds a unit triangle.
@@ -210,16 +196,27 @@ class Group {
     return __shfl_sync(kAllLanes, x, lane, kLanes);
   }
 
-  // visit(r, c) for all r < rows, c < min(cols, kLanes), neighbouring lanes in a column.
-  template <class Visit>
-  __device__ __forceinline__ void ForEntriesByColumns(int rows, int cols, Visit visit) const {
+  // to(r, c, from(r, c)) for all r < rows, c < min(cols, kLanes), neighbouring lanes in a column;
+  // several reads under way before the first write.
+  template <class From, class To>
+  __device__ __forceinline__ void CopyByColumns(int rows, int cols, From from, To to) const {
+    constexpr int kHeight = kRows / kLanes, kWidth = 8 / kHeight;
     cols = min(cols, kLanes);
-#pragma unroll 4
-    for (int c = 0; c < cols; ++c) {
+#pragma unroll 1
+    for (int c0 = 0; c0 < cols; c0 += kWidth) {
+      T entries[kWidth][kHeight];
+      const auto for_entries = [&](auto visit) {
 #pragma unroll
-      for (int r0 = 0; r0 < kRows; r0 += kLanes) {
-        if (r0 + lane_ < rows) visit(r0 + lane_, c);
-      }
+        for (int c = 0; c < kWidth; ++c) {
+#pragma unroll
+          for (int i = 0; i < kHeight; ++i) {
+            const int r = i * kLanes + lane_;
+            if (r < rows && c0 + c < cols) visit(r, c0 + c, entries[c][i]);
+          }
+        }
+      };
+      for_entries([&](int r, int c, T& entry) { entry = from(r, c); });
+      for_entries([&](int r, int c, T& entry) { to(r, c, entry); });
     }
   }
 
@@ -329,27 +326,28 @@ __global__ void __launch_bounds__(Group<T, kRows, kLanes>::kThreads,
                                   Group<T, kRows, kLanes>::kBlocks)
     FactorizeByGroup(const Problem problem, const Batch<T> batch, const bool staged) {
   const Group<T, kRows, kLanes> group(staged);
-  const Member<T> member(batch, group.index());
-  const Run<T>& run = member.run;
-  const int m = member.m, n = member.n, k = member.k();
   const int steps = min(batch.m, batch.n);
 
   T x[kRows];
-  group.LoadColumn(member.Matrix(run.a, m, n, problem.column_major), 0, x);
+  {
+    const Member<T> member(batch, group.index());
+    group.LoadColumn(member.Matrix(member.run.a, member.m, member.n, problem.column_major), 0, x);
+  }
   const int field = ScaleColumn(x);
   const bool nonfinite = group.Any(field == Ieee<T>::kTopField);
   const bool finite = group.Factor(x, batch.m, steps, UnscaleOf<T>(field));
   const bool out_of_range = group.Any(!finite && (problem.r || problem.reflectors));
+
+  // Found again: while factoring, registers are scarce.
+  const Member<T> member(batch, group.index());
+  const Run<T>& run = member.run;
+  const int m = member.m, n = member.n, k = member.k();
   const unsigned flips = group.Flips(problem.sign, m, k);
   if (problem.sign != Sign::kLapack) group.NegateRowsOfR(flips);
 
-  if (problem.r) {
-    group.StoreFactors(member.Matrix(run.r, k, n, problem.column_major),
-                       [](int r, int c, T entry) { return r > c ? T(0) : entry; });
-  }
+  if (problem.r) group.StoreFactors(member.Matrix(run.r, k, n, problem.column_major), true);
   if (problem.reflectors) {
-    group.StoreFactors(member.Matrix(run.reflectors, m, n, problem.column_major),
-                       [](int, int, T entry) { return entry; });
+    group.StoreFactors(member.Matrix(run.reflectors, m, n, problem.column_major), false);
     group.StoreTau(run.tau + member.local * k, k);
   }
   if (problem.q != QMode::kNone) {
@@ -357,7 +355,6 @@ __global__ void __launch_bounds__(Group<T, kRows, kLanes>::kThreads,
     FormQ(group, steps, QColumns(problem, batch), flips,
           member.Matrix(run.q, m, member.QColumns(problem), problem.column_major));
   }
-  __syncwarp();
   Finish(problem, batch, member, nonfinite, out_of_range, group.lane(), kLanes);
 }
 
@@ -415,8 +412,8 @@ template <class T, int kRows, int kLanes>
 cudaError_t RunByGroups(const Problem& problem, const Batch<T>& batch, cudaStream_t stream) {
   using G = Group<T, kRows, kLanes>;
   const bool applies = problem.op == Op::kApplyQ;
-  const bool staged = applies ? problem.right != problem.rhs_column_major
-                              : problem.column_major && problem.q != QMode::kNone;
+  const bool staged =
+      problem.column_major || (applies && problem.right != problem.rhs_column_major);
   const auto kernel = problem.op == Op::kFactorize ? FactorizeByGroup<T, kRows, kLanes>
                       : applies                    ? ApplyQByGroup<T, kRows, kLanes>
                                                    : FormQByGroup<T, kRows, kLanes>;

@@ -89,8 +89,9 @@ __device__ __forceinline__ unsigned ChooseFlips(Sign sign, unsigned negative, un
   return negative;
 }
 
-// Writes the member's status and, where its input was not finite, NaN over all of its outputs.
-// Thread `part` of the `parts` that share the member; they have met since the outputs were written.
+// Writes the member's status and, where its input was not finite, NaN over all of its outputs,
+// which lanes of this warp have written, or threads that it has met since. `part`: this thread's
+// number among the `parts` that share the member. All lanes of the warp.
 template <class T>
 __device__ __forceinline__ void Finish(const Problem& problem, const Batch<T>& batch,
                                        const Member<T>& member, bool nonfinite, bool out_of_range,
@@ -100,6 +101,7 @@ __device__ __forceinline__ void Finish(const Problem& problem, const Batch<T>& b
     for (std::int64_t i = part; i < elements; i += parts)
       out[i] = std::numeric_limits<T>::quiet_NaN();
   };
+  __syncwarp();
   if (!member.live) return;
   if (nonfinite) {
     const std::int64_t m = member.m, n = member.n, k = member.k();

@@ -21,6 +21,8 @@ template <class T, int kSize>
 class Slots {
  public:
   static constexpr int kThreads = 128;
+  // Blocks of a multiprocessor: as many as registers allow.
+  static constexpr int kBlocks = sizeof(T) == 4 ? (kSize == 3 ? 8 : 6) : (kSize == 3 ? 5 : 4);
   static constexpr int kStride = (kSize * kSize) | 1;  // odd: neighbours' slots use other banks
   static constexpr std::size_t kBytes = sizeof(T) * kThreads * kStride;
 
@@ -35,34 +37,70 @@ class Slots {
 
   // `matrix`: where this thread's matrix lies, of `elements` entries. All threads of the block.
   __device__ __forceinline__ void Load(const T* matrix, int elements) const {
-    ForEntries(elements, [&](std::int64_t i, int slot) { shared_[slot] = matrix[i]; });
+    for (Share share = ShareOf(elements); share.first < share.end;
+         share.first += kBatch * share.step) {
+      T entries[kBatch];
+      const T* const from = matrix + share.origin;
+      ForBatch(share, [&](int b, int at) { entries[b] = from[at]; });
+      ForBatch(share, [&](int b, int) { shared_[share.Next()] = entries[b]; });
+    }
     __syncthreads();
   }
   __device__ __forceinline__ void Store(T* matrix, int elements) const {
     __syncthreads();
-    ForEntries(elements, [&](std::int64_t i, int slot) { matrix[i] = shared_[slot]; });
+    for (Share share = ShareOf(elements); share.first < share.end;
+         share.first += kBatch * share.step) {
+      T entries[kBatch];
+      T* const to = matrix + share.origin;
+      ForBatch(share, [&](int b, int) { entries[b] = shared_[share.Next()]; });
+      ForBatch(share, [&](int b, int at) { to[at] = entries[b]; });
+    }
     __syncthreads();
   }
 
  private:
-  // Pairs places in memory, counted from this thread's matrix, with places in the slots.
-  template <class Visit>
-  __device__ __forceinline__ void ForEntries(int elements, Visit visit) const {
-    if (!dense_ || elements == 0) {
-      if (thread_ >= matrices_) return;
-      for (int e = 0; e < elements; ++e) visit(e, thread_ * kStride + e);
-      return;
-    }
-    const int whole = kThreads / elements, part = kThreads % elements;
-    int matrix = thread_ / elements, e = thread_ % elements;
-    while (matrix < matrices_) {
-      visit(static_cast<std::int64_t>(matrix - thread_) * elements + e, matrix * kStride + e);
-      matrix += whole;
+  // Entries under way at once.
+  static constexpr int kBatch = 9;
+
+  // What one thread copies: every kThreads-th entry of the block's dense piece, else its own
+  // matrix.
+  struct Share {
+    int origin;                 // of the piece, counted from the thread's matrix
+    int first, step, end;       // its entries, in the piece
+    int slot, e;                // the next one's slot, and its place there
+    int elements, whole, part;  // of a matrix; step = whole * elements + part
+
+    __device__ __forceinline__ int Next() {
+      const int place = slot * kStride + e;
+      slot += whole;
       e += part;
       if (e >= elements) {
         e -= elements;
-        ++matrix;
+        ++slot;
       }
+      return place;
+    }
+  };
+  __device__ __forceinline__ Share ShareOf(int elements) const {
+    if (elements == 0) return {};
+    if (!dense_) return {0, 0, 1, thread_ < matrices_ ? elements : 0, thread_, 0, elements, 0, 1};
+    return {-thread_ * elements,
+            thread_,
+            kThreads,
+            matrices_ * elements,
+            thread_ / elements,
+            thread_ % elements,
+            elements,
+            kThreads / elements,
+            kThreads % elements};
+  }
+
+  template <class Visit>
+  __device__ __forceinline__ static void ForBatch(const Share& share, Visit visit) {
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int at = share.first + b * share.step;
+      if (at < share.end) visit(b, at);
     }
   }
 
@@ -148,7 +186,7 @@ struct ThreadFactors {
 };
 
 template <class T, int kSize>
-__global__ void __launch_bounds__(Slots<T, kSize>::kThreads)
+__global__ void __launch_bounds__(Slots<T, kSize>::kThreads, Slots<T, kSize>::kBlocks)
     FactorizeByThread(const Problem problem, const Batch<T> batch) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * Slots<T, kSize>::kThreads;
   const Slots<T, kSize> slots(batch, first);

@@ -1,8 +1,12 @@
 // One block for each tile of 64 columns of C: P = V^T C, W = op(T) P, C -= V W. V and C come
-// chunk by chunk, the next one while this one is multiplied; P and W stay in shared memory.
+// chunk by chunk, the next one while this one is multiplied. P is summed up in registers, and W is
+// held there; in between they pass through shared memory.
 //
 // C is updated from the last chunk to the first: the last two are still there, and those before
 // them are the likeliest to be in L2.
+//
+// A column's arithmetic does not depend on its place in the tile, and chunks begin at row j
+// whatever follows, so neither the other columns nor zero rows below change a bit.
 #include <limits>
 
 #include "kernels/simt/launch.h"
@@ -62,9 +66,8 @@ class ColumnTile {
     WarpSum<T> p;
     for (int step = 0; step < chunks_; ++step) {
       Arrive(step);
-      const T* const v = shared_.v[step % 2].data + warp_row_ * kWarpRows;
-      p.template AddProduct<kRows, kLdC>([&](int i, int k) { return v[k * kLdV + i]; },
-                                         shared_.c[step % 2].data + warp_col_, lane_);
+      const ByColumns<kLdV, T> v = {shared_.v[step % 2].data + warp_row_ * kWarpRows};
+      p.template AddProduct<kRows, kLdC>(v, shared_.c[step % 2].data + warp_col_, lane_);
     }
     Publish(p);
     Publish(TimesT());
@@ -110,7 +113,8 @@ class ColumnTile {
   // P, or W in its place.
   __device__ __forceinline__ void Publish(const WarpSum<T>& sum) {
     __syncthreads();
-    sum.template Store<kLdC>(shared_.p.data + warp_row_ * kWarpRows * kLdC + warp_col_, lane_);
+    T* const to = shared_.p.data + warp_row_ * kWarpRows * kLdC + warp_col_;
+    sum.ForEach(lane_, [&](int r, int c, T value) { to[r * kLdC + c] = value; });
     __syncthreads();
   }
 
@@ -118,13 +122,12 @@ class ColumnTile {
   __device__ __forceinline__ WarpSum<T> TimesT() const {
     const T* const t = args_.t_block.vector(matrix_);
     const int nb = args_.nb, stride_i = args_.transpose ? 1 : nb, stride_k = nb + 1 - stride_i;
+    const ByEntries a{[&](int i, int k) {
+      const int r = warp_row_ * kWarpRows + i;
+      return r < nb && k < nb ? t[r * stride_i + k * stride_k] : T(0);
+    }};
     WarpSum<T> w;
-    w.template AddProduct<kNb, kLdC>(
-        [&](int i, int k) {
-          const int r = warp_row_ * kWarpRows + i;
-          return r < nb && k < nb ? t[r * stride_i + k * stride_k] : T(0);
-        },
-        shared_.p.data + warp_col_, lane_);
+    w.template AddProduct<kNb, kLdC>(a, shared_.p.data + warp_col_, lane_);
     return w;
   }
 

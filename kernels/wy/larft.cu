@@ -21,7 +21,7 @@ namespace {
 constexpr int kBlock = 32;
 constexpr int kParts = 8;
 constexpr int kGroupRows = 256;
-constexpr int kFewMatrices = 128;
+constexpr int kFewMatrices = 64;
 
 template <class T>
 struct LarftArgs {
@@ -126,8 +126,7 @@ class TriangularFactor {
       Load(next, step + 1);
       const T* const v = shared_.v[step % 2].data;
       if (works) {
-        part.template AddProduct<kRows, kLd>([&](int i, int k) { return v[k * kLd + row + i]; },
-                                             v + col, lane_);
+        part.template AddProduct<kRows, kLd>(ByColumns<kLd, T>{v + row}, v + col, lane_);
       }
       if (next.part != at.part) {
         g.Add(part);
@@ -136,7 +135,7 @@ class TriangularFactor {
       at = next;
     }
     __syncthreads();
-    if (works) g.template Store<kLd>(shared_.g.data + row * kLd + col, lane_);
+    if (works) Store<kLd>(shared_.g.data + row * kLd + col, g);
     __syncthreads();
   }
 
@@ -191,7 +190,9 @@ class TriangularFactor {
 #pragma unroll
     for (int c = 0; c < kBlock; ++c) {
       const T tau = shared_.tau[first + c];
-      row[c] = c < lane_index_ || tau == T(0) ? T(0) : c == lane_index_ ? tau : -tau * row[c];
+      row[c] *= -tau;
+      if (c == lane_index_) row[c] = tau;
+      if (c < lane_index_ || tau == T(0)) row[c] = T(0);
       const T* const g = shared_.g.data + (first + c) * kLd + first;
 #pragma unroll
       for (int k = c + 1; k < kBlock; ++k) row[k] = fma(row[c], g[k], row[k]);
@@ -209,17 +210,22 @@ class TriangularFactor {
     const T* const g21 = shared_.g.data + kBlock * kLd;
     T* const t = shared_.t.data;
     if (works) {
-      WarpSum<T> x;
-      x.template AddProduct<kBlock, kLd>([&](int i, int k) { return -g21[k * kLd + i]; },
-                                         t + kBlock * kLd + kBlock + col, lane_);
-      x.template Store<kLdX>(shared_.x.data + col, lane_);
+      const ByEntries minus_g12{[&](int i, int k) { return -g21[k * kLd + i]; }};
+      const ByEntries t11{[&](int i, int k) { return t[i * kLd + k]; }};
+      WarpSum<T> x, t12;
+      x.template AddProduct<kBlock, kLd>(minus_g12, t + kBlock * kLd + kBlock + col, lane_);
+      Store<kLdX>(shared_.x.data + col, x);
       __syncwarp();
-      WarpSum<T> t12;
-      t12.template AddProduct<kBlock, kLdX>([&](int i, int k) { return t[i * kLd + k]; },
-                                            shared_.x.data + col, lane_);
-      t12.template Store<kLd>(t + kBlock + col, lane_);
+      t12.template AddProduct<kBlock, kLdX>(t11, shared_.x.data + col, lane_);
+      Store<kLd>(t + kBlock + col, t12);
     }
     __syncthreads();
+  }
+
+  // Entry (r, c) of the warp's 32 x 16 to to[r * kLdTo + c].
+  template <int kLdTo>
+  __device__ __forceinline__ void Store(T* to, const WarpSum<T>& sum) const {
+    sum.ForEach(lane_, [&](int r, int c, T value) { to[r * kLdTo + c] = value; });
   }
 
   __device__ __forceinline__ void Write() {

@@ -242,6 +242,8 @@ TYPED_TEST(Tiny, NonnegativeDiagonal) {
       for (int j = 0; j < std::min(m, n); ++j)
         EXPECT_FALSE(std::signbit(results[i].r[At(j, j, std::min(m, n))])) << j;
     }
+    // Zeros on the diagonal, of either sign, keep their columns of Q.
+    for (int j = 0; j < m; ++j) EXPECT_EQ(results.back().q[At(j, j, m)], T(1)) << m << " x " << n;
   }
 }
 

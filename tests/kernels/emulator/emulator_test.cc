@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -310,19 +311,18 @@ TEST_P(EmulatorTest, ClustersHandOver) {
 
 __global__ void Addresses(int* good) {
   const auto* const shared = &DynamicShared<char>();
-  *good = SharedAddress(shared + 40) - SharedAddress(shared) == 40 &&
-          PeerAddress(shared + 40, ClusterRank()) == SharedAddress(shared + 40) &&
-          PeerAddress(shared, 1 - ClusterRank()) != SharedAddress(shared);
+  good[blockIdx.x] = SharedAddress(shared + 40) - SharedAddress(shared) == 40 &&
+                     PeerAddress(shared + 40, ClusterRank()) == SharedAddress(shared + 40) &&
+                     PeerAddress(shared, 1 - ClusterRank()) != SharedAddress(shared);
   ClusterArrive();
   ClusterWait();
 }
 
 TEST_P(EmulatorTest, SharedAddresses) {
-  DeviceArray<int> good(1);
-  ASSERT_EQ(
-      Launch(Addresses, {.grid = 2, .threads = 1, .shared_bytes = 64, .cluster = 2}, good.data()),
-      cudaSuccess);
-  EXPECT_EQ(good.Download()[0], 1);
+  DeviceArray<int> good(2);
+  const LaunchConfig config{.grid = 2, .threads = 1, .shared_bytes = 64, .cluster = 2};
+  ASSERT_EQ(Launch(Addresses, config, good.data()), cudaSuccess);
+  EXPECT_EQ(good.Download(), (std::vector<int>{1, 1}));
 }
 
 // ---- asynchronous copies
@@ -388,6 +388,22 @@ TEST_P(EmulatorTest, FlagsBetweenCooperativeBlocks) {
       cudaSuccess);
   const auto result = values.Download();
   for (int i = 0; i < 12 * 64; ++i) EXPECT_EQ(result[i], i / 64 + 1);
+}
+
+// Words that hold their own flag: never 0.
+__global__ void RelaxedChain(std::uint64_t* words) {
+  const unsigned b = blockIdx.x;
+  std::uint64_t last = 1;
+  while (b > 0 && (last = LoadRelaxed(&words[b - 1])) == 0) Pause();
+  StoreRelaxed(&words[b], 3 * last);
+}
+
+TEST_P(EmulatorTest, RelaxedWordsBetweenCooperativeBlocks) {
+  DeviceArray<std::uint64_t> words(20);
+  words.Fill(0);
+  ASSERT_EQ(Launch(RelaxedChain, {.grid = 20, .threads = 1, .cooperative = true}, words.data()),
+            cudaSuccess);
+  EXPECT_EQ(words.Download()[19], 3486784401u);
 }
 
 // The last block to come sums what all have written.
@@ -495,6 +511,7 @@ TEST(EmulatorPtxTest, RoundsToTf32) {
   EXPECT_EQ(round(0x1p-149f), 0);
   EXPECT_EQ(round(std::numeric_limits<float>::infinity()), std::numeric_limits<float>::infinity());
   EXPECT_TRUE(std::isnan(round(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_EQ(__uint_as_float(TruncateToTf32(-1 - 0x1p-10f - 0x1p-11f)), -1 - 0x1p-10f);
 }
 
 TEST(EmulatorBuiltinsTest, BitsAndExtremes) {
@@ -515,11 +532,13 @@ TEST(EmulatorBuiltinsTest, BitsAndExtremes) {
 __global__ void WritesBehindSharedMemory() { (&DynamicShared<float>())[16] = 1; }
 __global__ void WritesBeforeDeviceMemory(float* p) { p[-1] = 1; }
 
-#ifndef __SANITIZE_ADDRESS__  // which would report it first, in its own words
 TEST_F(EmulatorDeathTest, GuardZones) {
+  const auto reported = [](const char* text) {
+    return emulator::kAddressSanitizer ? "use-after-poison" : text;
+  };
   EXPECT_DEATH(
       (void)Launch(WritesBehindSharedMemory, {.grid = 1, .threads = 1, .shared_bytes = 64}),
-      "wrote outside of its shared memory of 64 bytes, at byte 64");
+      reported("wrote outside of its shared memory of 64 bytes, at byte 64"));
   const auto before_device_memory = [] {
     float* p = nullptr;
     (void)cudaMalloc(&p, 100);
@@ -527,9 +546,8 @@ TEST_F(EmulatorDeathTest, GuardZones) {
     (void)cudaFree(p);
   };
   EXPECT_DEATH(before_device_memory(),
-               "device memory of 100 bytes was written outside, at byte -4");
+               reported("device memory of 100 bytes was written outside, at byte -4"));
 }
-#endif
 
 __global__ void SomeThreadsSync() {
   if (threadIdx.x < 40) __syncthreads();
@@ -617,15 +635,96 @@ __global__ void NotRounded() {
 }
 
 TEST_F(EmulatorDeathTest, MisusedCopiesAndProducts) {
-  EXPECT_DEATH(
-      (void)Launch(SenderLeaves,
-                   {.grid = 2, .threads = 1, .shared_bytes = sizeof(RingShared), .cluster = 2}),
-      "CopyToPeer: block .* ended before the copy was there");
+  if (!emulator::kThreadSanitizer) {  // for which such copies are not deferred
+    const LaunchConfig config{
+        .grid = 2, .threads = 1, .shared_bytes = sizeof(RingShared), .cluster = 2};
+    EXPECT_DEATH((void)Launch(SenderLeaves, config),
+                 "CopyToPeer: block .* ended before the copy was there");
+  }
   DeviceArray<float> p(8);
   EXPECT_DEATH(
       (void)Launch(MisalignedCopy, {.grid = 1, .threads = 1, .shared_bytes = 16}, p.data()),
       "global address not 16-byte aligned");
-  EXPECT_DEATH((void)Launch(NotRounded, {.grid = 1, .threads = 32}), "RoundToTf32 is missing");
+  EXPECT_DEATH((void)Launch(NotRounded, {.grid = 1, .threads = 32}), "0x1 is not a TF32 number");
+}
+
+// ---- races, which ThreadSanitizer must see: the kernels above are correct, these are not
+
+__global__ void NoBlockBarrier(int* out) {
+  int* const values = &DynamicShared<int>();
+  values[threadIdx.x] = 1;
+  __syncwarp();
+  out[threadIdx.x] = values[threadIdx.x ^ 32];
+}
+__global__ void NoWarpBarrier(int* out) {
+  int* const values = &DynamicShared<int>();
+  values[threadIdx.x] = 1;
+  __shfl_sync(kFull, 1, 0);  // orders nothing
+  out[threadIdx.x] = values[threadIdx.x ^ 1];
+}
+__global__ void NoFlag(int* out) {  // between blocks that are never alive together
+  if (threadIdx.x == 0) out[0] = static_cast<int>(blockIdx.x);
+}
+__global__ void NoInitBarrier(int*) {
+  auto& bar = DynamicShared<Barrier>();
+  if (threadIdx.x == 0) BarrierInit(&bar, 1);
+  if (threadIdx.x == 32) {
+    while (*reinterpret_cast<volatile std::uint64_t*>(&bar.state) == ~std::uint64_t{0}) Pause();
+    BarrierArrive(&bar);
+  }
+}
+__global__ void OverwritesTooEarly(int* out) {  // the producer does not wait until it was read
+  struct Shared {
+    Barrier full;
+    int value;
+  };
+  auto& shared = DynamicShared<Shared>();
+  if (threadIdx.x == 0) BarrierInit(&shared.full, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    shared.value = 1;
+    BarrierArrive(&shared.full);
+    shared.value = 2;
+  } else if (threadIdx.x >= 32) {
+    BarrierWait(&shared.full, 0);
+    out[threadIdx.x] = shared.value;
+  }
+}
+__global__ void NoRelease(int* out) {
+  auto* const flag = reinterpret_cast<unsigned*>(out + 1);
+  if (blockIdx.x == 0) {
+    out[0] = 1;
+    atomicExch(flag, 1u);  // relaxed
+  } else {
+    while (atomicAdd(flag, 0u) != 1) Pause();
+    out[2] = out[0];
+  }
+}
+
+TEST_F(EmulatorDeathTest, Races) {
+  if (!emulator::kThreadSanitizer) GTEST_SKIP() << "without ThreadSanitizer";
+  constexpr int kThreadSanitizersExit = 66;
+  for (const Scheduler scheduler : {Scheduler::kSequential, Scheduler::kThreaded}) {
+    SCOPED_TRACE(scheduler == Scheduler::kThreaded ? "threaded" : "sequential");
+    emulator::SetOptions({.scheduler = scheduler});
+    DeviceArray<int> out(64);
+    out.Fill(0);
+    const auto run = [&out](void (*kernel)(int*), const LaunchConfig& config) {
+      (void)Launch(kernel, config, out.data());
+      std::exit(0);
+    };
+    const LaunchConfig warps{.grid = 1, .threads = 64, .shared_bytes = 256};
+    for (const auto kernel : {NoBlockBarrier, NoInitBarrier, OverwritesTooEarly}) {
+      EXPECT_EXIT(run(kernel, warps), ::testing::ExitedWithCode(kThreadSanitizersExit),
+                  "data race");
+    }
+    EXPECT_EXIT(run(NoWarpBarrier, {.grid = 1, .threads = 32, .shared_bytes = 256}),
+                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
+    EXPECT_EXIT(run(NoFlag, {.grid = 2, .threads = 32}),
+                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
+    EXPECT_EXIT(run(NoRelease, {.grid = 2, .threads = 1, .cooperative = true}),
+                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
+  }
 }
 
 // ---- the runtime
@@ -794,14 +893,14 @@ TEST_F(RuntimeTest, Events) {
 }
 
 TEST_F(RuntimeTest, HostThreadsLaunchAtTheSameTime) {
-  std::vector<float> in(64 * 256, 1);
+  std::vector<float> in(16 * 256, 1);
   const auto work = [&in] {
-    DeviceArray<float> device_in(in), out(64);
-    for (int i = 0; i < 4; ++i) {
-      ASSERT_EQ(Launch(Reduce, {.grid = 64, .threads = 256, .shared_bytes = sizeof(ReduceShared)},
+    DeviceArray<float> device_in(in), out(16);
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(Launch(Reduce, {.grid = 16, .threads = 256, .shared_bytes = sizeof(ReduceShared)},
                        device_in.data(), out.data()),
                 cudaSuccess);
-      EXPECT_EQ(out.Download(), std::vector<float>(64, 256));
+      EXPECT_EQ(out.Download(), std::vector<float>(16, 256));
     }
   };
   std::vector<std::thread> threads;

@@ -79,7 +79,7 @@ class StackPool {
   }
 
  private:
-  static constexpr int kRest = kThreadSanitizer ? 2048 : 0;
+  static constexpr int kRest = kThreadSanitizer ? 1024 : 0;
 
   EMULATOR_NO_TSAN void Lock() {
     while (__atomic_test_and_set(&locked_, __ATOMIC_ACQUIRE)) {
