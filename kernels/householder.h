@@ -74,7 +74,7 @@ FACTORD_HOST_DEVICE inline T UnscaleOf(int field) {
 FACTORD_HOST_DEVICE inline float InverseSqrt(float x) {
 #ifdef __CUDA_ARCH__
   float r;
-  asm("rsqrt.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
 #else
   return 1.0f / std::sqrt(x);
@@ -93,7 +93,7 @@ FACTORD_HOST_DEVICE inline double InverseSqrt(double x) {
 FACTORD_HOST_DEVICE inline float Reciprocal(float x) {
 #ifdef __CUDA_ARCH__
   float r;
-  asm("rcp.approx.f32 %0, %1;" : "=f"(r) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return fmaf(fmaf(-x, r, 1.0f), r, r);
 #else
   return 1.0f / x;

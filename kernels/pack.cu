@@ -245,8 +245,8 @@ __device__ __forceinline__ T Finish(const Problem& problem, const Workspace<T>& 
     if (i > j) return kOutput == Output::kR ? T(0) : w;
     T value = w * UnscaleOf<T>(work.a_fields.vector(matrix)[j]);
     if (problem.sign != Sign::kLapack) {
-      if (i == j && value == T(0)) value = T(0);  // -0 becomes +0
       value *= work.flip.vector(matrix)[i];
+      if (i == j && value == T(0)) value = T(0);  // -0 becomes +0
     }
     return value;
   } else if constexpr (kOutput == Output::kQ) {
