@@ -146,7 +146,7 @@ class TriangularFactor {
     if (threadIdx.x == 0) {
       for (Barrier* const barrier : {&shared_.slices_came, &shared_.g_came}) {
         BarrierInit(barrier, 1);
-        BarrierArriveExpect(barrier, kParts * kSlice * sizeof(T));
+        BarrierArriveExpect(barrier, (kParts - 1) * kSlice * sizeof(T));
       }
       FenceBarrierInit();
     }
@@ -154,31 +154,36 @@ class TriangularFactor {
     ClusterArrive();
   }
 
-  // Block 0's G becomes the sum of all blocks'. A slice of it is overwritten only after its former
-  // content has come to where it was sent.
+  // Block 0's G becomes the sum of all blocks': each sums the slice of its rank, in rank order, and
+  // sends it home. A slice of block 0 is overwritten only after its former content has come to
+  // where it was sent.
   __device__ __forceinline__ void Reduce() {
     FenceAsyncProxy();
     __syncthreads();
     ClusterWait();
+    T* const own = shared_.g.data + rank_ * kSlice;
     if (threadIdx.x == 0) {
       for (int rank = 0; rank < kParts; ++rank) {
+        if (rank == rank_) continue;
         CopyToPeer(shared_.slices[rank_], rank, shared_.g.data + rank * kSlice, kSlice * sizeof(T),
                    &shared_.slices_came);
       }
     }
     BarrierWaitCluster(&shared_.slices_came, 0);
     for (int i = static_cast<int>(threadIdx.x); i < kSlice; i += kThreads) {
-      T sum = shared_.slices[0][i];
-      for (int rank = 1; rank < kParts; ++rank) sum += shared_.slices[rank][i];
-      shared_.slices[0][i] = sum;
+      T sum = rank_ == 0 ? own[i] : shared_.slices[0][i];
+      for (int rank = 1; rank < kParts; ++rank) {
+        sum += rank == rank_ ? own[i] : shared_.slices[rank][i];
+      }
+      own[i] = sum;
     }
     FenceAsyncProxy();
     __syncthreads();
-    if (threadIdx.x == 0) {
-      CopyToPeer(shared_.g.data + rank_ * kSlice, 0, shared_.slices[0], kSlice * sizeof(T),
-                 &shared_.g_came);
+    if (rank_ == 0) {
+      BarrierWaitCluster(&shared_.g_came, 0);
+    } else if (threadIdx.x == 0) {
+      CopyToPeer(own, 0, own, kSlice * sizeof(T), &shared_.g_came);
     }
-    if (rank_ == 0) BarrierWaitCluster(&shared_.g_came, 0);
     ClusterArrive();
     ClusterWait();
   }
