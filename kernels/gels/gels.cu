@@ -89,11 +89,11 @@ struct Triangle {
 
 __device__ __forceinline__ double BlockSum(Shared& s, double mine, int warp, int lane) {
   mine = WarpSum(mine);
-  __syncthreads();
   if (lane == 0) s.partial[warp] = mine;
   __syncthreads();
   double sum = 0;
   for (int w = 0; w < kSolveWarps; ++w) sum += s.partial[w];
+  __syncthreads();  // the places may be used again
   return sum;
 }
 
