@@ -17,6 +17,7 @@
 #include "grpc/grpc.h"
 #include "server/options.h"
 #include "server/server.h"
+#include "server/tune_command.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
@@ -30,6 +31,22 @@ ABSL_FLAG(std::string, metrics_listen, kDefaults.metrics_listen,
           "HOST:PORT that Prometheus scrapes (/metrics); empty: none");
 ABSL_FLAG(int, cpu_threads, kDefaults.cpu_threads,
           "threads that factorize; 0: one for each core this process may use (cgroup-aware)");
+ABSL_FLAG(std::string, backend, kDefaults.backend,
+          "where requests run that do not say so: auto (by predicted time), cpu or gpu");
+ABSL_FLAG(std::string, gpu, kDefaults.gpu,
+          "auto: the GPUs that are there; off; required: no start without one");
+ABSL_FLAG(std::vector<std::string>, gpu_devices, kDefaults.gpu_devices,
+          "comma-separated numbers of the GPUs to use, as CUDA counts; empty: all");
+ABSL_FLAG(int, gpu_lanes, kDefaults.gpu_lanes, "batches at once on one GPU");
+ABSL_FLAG(std::int64_t, gpu_memory_bytes, kDefaults.gpu_memory_bytes,
+          "device memory of one lane, in bytes; 0: an eighth of the device's");
+ABSL_FLAG(std::int64_t, gpu_pinned_bytes, kDefaults.gpu_pinned_bytes,
+          "page-locked host memory of one lane, in bytes");
+ABSL_FLAG(
+    std::int64_t, gpu_min_flops, kDefaults.gpu_min_flops,
+    "tensors with at least this much work go to the GPU, others do not; 0: by predicted time");
+ABSL_FLAG(std::string, routing_table, kDefaults.routing_table,
+          "file that `factord tune` wrote; empty: the built-in table that fits best");
 ABSL_FLAG(std::int64_t, max_message_bytes, kDefaults.max_message_bytes,
           "largest gRPC message, either way, in bytes");
 ABSL_FLAG(std::int64_t, max_tensors, kDefaults.max_tensors, "most tensors in one request");
@@ -60,6 +77,8 @@ ABSL_FLAG(absl::Duration, drain_delay, kDefaults.drain_delay,
           "after SIGTERM: how long health says NOT_SERVING while requests are still taken");
 ABSL_FLAG(absl::Duration, grace_period, kDefaults.grace_period,
           "after that: how long accepted requests get to finish");
+ABSL_FLAG(double, tune_seconds, 180, "tune: about how long to measure, in seconds");
+ABSL_FLAG(std::string, output, "", "tune: where to write the routing table; empty: stdout");
 ABSL_FLAG(std::string, log_level, "info", "trace, debug, info, warning, error or off");
 
 namespace {
@@ -77,6 +96,14 @@ factord::Options OptionsFromFlags() {
   options.listen = absl::GetFlag(FLAGS_listen);
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
+  options.backend = absl::GetFlag(FLAGS_backend);
+  options.gpu = absl::GetFlag(FLAGS_gpu);
+  options.gpu_devices = absl::GetFlag(FLAGS_gpu_devices);
+  options.gpu_lanes = absl::GetFlag(FLAGS_gpu_lanes);
+  options.gpu_memory_bytes = absl::GetFlag(FLAGS_gpu_memory_bytes);
+  options.gpu_pinned_bytes = absl::GetFlag(FLAGS_gpu_pinned_bytes);
+  options.gpu_min_flops = absl::GetFlag(FLAGS_gpu_min_flops);
+  options.routing_table = absl::GetFlag(FLAGS_routing_table);
   options.max_message_bytes = absl::GetFlag(FLAGS_max_message_bytes);
   options.max_tensors = absl::GetFlag(FLAGS_max_tensors);
   options.memory_budget_bytes = absl::GetFlag(FLAGS_memory_budget_bytes);
@@ -93,6 +120,13 @@ factord::Options OptionsFromFlags() {
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.grace_period = absl::GetFlag(FLAGS_grace_period);
   return options;
+}
+
+// Of a command that ended with `status`; says what went wrong.
+int ExitCode(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "factord: %s\n", std::string(status.message()).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
 // The first signal asks for a drain, the second one ends the process. A handler, not a blocked
@@ -127,26 +161,34 @@ void WaitForSignal() {
 int main(int argc, char** argv) {
   KeepFreedMemory();
   absl::SetProgramUsageMessage(
-      "factord: batched matrix factorization as a service.\n\n  factord [--listen=HOST:PORT] "
-      "[flags]");
+      "factord: batched matrix factorization as a service.\n\n"
+      "  factord [--listen=HOST:PORT] [flags]     serves\n"
+      "  factord tune [--output=FILE] [flags]     measures this machine's routing table");
   absl::FlagsUsageConfig usage;
   usage.contains_help_flags = [](absl::string_view file) {
     return file.find("server/main.cc") != absl::string_view::npos;
   };
   usage.version_string = [] { return std::string("factord " FACTORD_VERSION "\n"); };
   absl::SetFlagsUsageConfig(usage);
-  absl::ParseCommandLine(argc, argv);
+  const std::vector<char*> words = absl::ParseCommandLine(argc, argv);
   spdlog::set_default_logger(spdlog::stderr_color_mt("factord"));
   spdlog::set_level(spdlog::level::from_str(absl::GetFlag(FLAGS_log_level)));
+
+  if (words.size() > 2 || (words.size() == 2 && std::string(words[1]) != "tune")) {
+    std::fprintf(stderr, "factord: expected flags, or the command tune; not %s\n", words.back());
+    return 2;
+  }
+  if (words.size() == 2) {
+    return ExitCode(factord::TuneCommand(OptionsFromFlags(),
+                                         absl::Seconds(absl::GetFlag(FLAGS_tune_seconds)),
+                                         absl::GetFlag(FLAGS_output)));
+  }
 
   HandleSignals();
   grpc_init();  // never shut down: that can wait 10 s for one of gRPC's own pollers, and the
                 // process ends anyway
   const auto server = factord::Server::Create(OptionsFromFlags());
-  if (!server.ok()) {
-    std::fprintf(stderr, "factord: %s\n", std::string(server.status().message()).c_str());
-    return absl::IsInvalidArgument(server.status()) ? 2 : 1;
-  }
+  if (!server.ok()) return ExitCode(server.status());
   for (const std::string& address : (*server)->addresses())
     std::printf("listening on %s\n", address.c_str());
   if (!(*server)->metrics_address().empty()) {

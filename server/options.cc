@@ -1,6 +1,10 @@
 #include "server/options.h"
 
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
 
@@ -25,7 +29,37 @@ absl::Status Positive(absl::string_view field, absl::Duration value) {
                       absl::StrCat("is ", absl::FormatDuration(value), "; must be positive"));
 }
 
+absl::Status OneOf(absl::string_view field, absl::string_view value,
+                   std::initializer_list<absl::string_view> values) {
+  if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
+  return InvalidField(
+      field, absl::StrCat("is \"", value, "\"; must be one of ", absl::StrJoin(values, ", ")));
+}
+
+absl::Status DeviceNumbers(absl::string_view field, const std::vector<std::string>& values) {
+  std::vector<int> seen;
+  for (const std::string& value : values) {
+    int number = -1;
+    if (!absl::SimpleAtoi(value, &number) || number < 0) {
+      return InvalidField(field, absl::StrCat("\"", value, "\" is no device number"));
+    }
+    if (std::find(seen.begin(), seen.end(), number) != seen.end()) {
+      return InvalidField(field, absl::StrCat("names ", number, " twice"));
+    }
+    seen.push_back(number);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::vector<int> Options::GpuDevices() const {
+  std::vector<int> numbers;
+  for (const std::string& device : gpu_devices) {
+    static_cast<void>(absl::SimpleAtoi(device, &numbers.emplace_back()));
+  }
+  return numbers;
+}
 
 absl::Status Options::Validate() const {
   if (listen.empty()) return InvalidField("listen", "names no address");
@@ -37,6 +71,14 @@ absl::Status Options::Validate() const {
     }
   }
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
+  RETURN_IF_ERROR(OneOf("backend", backend, {"auto", "cpu", "gpu"}));
+  RETURN_IF_ERROR(OneOf("gpu", gpu, {"auto", "off", "required"}));
+  if (backend == "gpu" && gpu == "off") return InvalidField("backend", "is gpu, but gpu is off");
+  RETURN_IF_ERROR(DeviceNumbers("gpu_devices", gpu_devices));
+  RETURN_IF_ERROR(AtLeast("gpu_lanes", gpu_lanes, 1));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("gpu_memory_bytes", gpu_memory_bytes, 0));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("gpu_pinned_bytes", gpu_pinned_bytes, 1 << 20));
+  RETURN_IF_ERROR(AtLeast<std::int64_t>("gpu_min_flops", gpu_min_flops, 0));
   RETURN_IF_ERROR(AtLeast<std::int64_t>("max_message_bytes", max_message_bytes, 64 << 10));
   if (max_message_bytes > INT32_MAX) {
     return InvalidField("max_message_bytes", absl::StrCat("is ", max_message_bytes,

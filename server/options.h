@@ -22,6 +22,24 @@ struct Options {
   // Threads that factorize. 0: one for each core this process may use.
   int cpu_threads = 0;
 
+  // Where a request runs that does not say so: auto (by predicted time), cpu or gpu.
+  std::string backend = "auto";
+  // auto: the GPUs that are there; off; required: no server without one.
+  std::string gpu = "auto";
+  // CUDA's numbers of those to use. Empty: all.
+  std::vector<std::string> gpu_devices = {};
+  // Batches at once on one GPU.
+  int gpu_lanes = 2;
+  // Of one lane, on the device. 0: an eighth of the device's memory.
+  std::int64_t gpu_memory_bytes = 0;
+  // Of one lane, page-locked on the host.
+  std::int64_t gpu_pinned_bytes = std::int64_t{1} << 30;
+  // With backend auto: tensors with at least this much work go to the GPU, others don't. 0: by
+  // predicted time.
+  std::int64_t gpu_min_flops = 0;
+  // Of `factord tune`. Empty: the built-in one that fits best.
+  std::string routing_table = {};
+
   // Of one gRPC message, either way.
   std::int64_t max_message_bytes = std::int64_t{64} << 20;
   // Tensors in one request.
@@ -59,6 +77,9 @@ struct Options {
 
   // INVALID_ARGUMENT naming the first field that makes no sense.
   absl::Status Validate() const;
+
+  // gpu_devices as numbers. REQUIRES: Validate().
+  std::vector<int> GpuDevices() const;
 };
 
 }  // namespace factord

@@ -1,7 +1,6 @@
 #include "server/server.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -16,12 +15,14 @@
 #include "server/core/cost_model.h"
 #include "server/core/status_macros.h"
 #include "server/engine/cpu_count.h"
-#include "server/engine/lane.h"
 #include "server/engine/lapack.h"
 #include "server/engine/lapack_factorizer.h"
+#include "server/engine/router.h"
+#include "server/engine/routing_tables.h"
+#include "server/engines.h"
+#include "server/lanes.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/factorization_service.h"
-#include "spdlog/spdlog.h"
 
 namespace factord {
 namespace {
@@ -29,23 +30,10 @@ namespace {
 // Where neither the machine nor a cgroup says how much memory there is.
 constexpr std::int64_t kUnknownMemoryBytes = std::int64_t{4} << 30;
 
-// One: a batch has all cores, so a second one beside it would only take turns with it.
-constexpr int kLanes = 1;
-
 constexpr std::int64_t kLongestPingMs = 24 * 3600 * 1000;
 
 // After the grace period: for the last refusals to be sent.
 constexpr absl::Duration kRefusalsLeave = absl::Milliseconds(500);
-
-std::string CpuModel() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.rfind("model name", 0) == 0 && colon != std::string::npos)
-      return line.substr(colon + 2);
-  }
-  return "CPU";
-}
 
 std::int64_t MemoryBytes() {
   const std::int64_t known = MemoryLimitBytes();
@@ -63,7 +51,6 @@ BatcherOptions BatcherOptionsFrom(const Options& options, std::int64_t budget_by
   batcher.low_priority_ageing = options.low_priority_ageing;
   // A lane has to come free first, and predictions err.
   batcher.deadline_slack = options.max_batch_cost * 1.25;
-  batcher.lanes = kLanes;
   return batcher;
 }
 
@@ -73,22 +60,40 @@ std::string WithPort(const std::string& address, int port) {
   return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
 }
 
+std::optional<Backend> DefaultBackend(const Options& options) {
+  if (options.backend == "auto") return std::nullopt;
+  return options.backend == "gpu" ? Backend::kGpu : Backend::kCpu;
+}
+
+absl::StatusOr<Router> MakeRouter(const Options& options, const Machine& machine) {
+  absl::StatusOr<std::optional<RoutingTable>> table = ChooseTable(options.routing_table, machine);
+  if (!table.ok()) {
+    return absl::Status(table.status().code(),
+                        absl::StrCat("routing_table: ", table.status().message()));
+  }
+  return Router(machine, *std::move(table),
+                {.backend = DefaultBackend(options),
+                 .gpu_min_flops = static_cast<double>(options.gpu_min_flops)});
+}
+
 }  // namespace
 
 // Members are built in this order and destroyed in the reverse one: gRPC goes first, so that no
 // call outlives what it uses.
 struct Server::Parts {
-  explicit Parts(const Options& server_options)
+  Parts(const Options& server_options, Engines opened, Router made)
       : options(server_options),
+        engines(std::move(opened)),
+        router(std::move(made)),
         memory_bytes(MemoryBytes()),
         budget(std::make_shared<ByteBudget>(
             options.memory_budget_bytes > 0 ? options.memory_budget_bytes : memory_bytes / 2)),
-        threads(options.cpu_threads > 0 ? options.cpu_threads : CpuCount()),
         metrics(std::make_shared<Metrics>(BuildInfo{.version = FACTORD_VERSION,
                                                     .grpc = grpc::Version(),
                                                     .lapack = LapackName(),
-                                                    .compiler = __VERSION__})),
-        factorizer(threads),
+                                                    .compiler = __VERSION__},
+                                          engines.DeviceNames())),
+        factorizer(engines.cpu_threads),
         dispatcher(BatcherOptionsFrom(options, budget->limit()), metrics.get()),
         service(context) {}
 
@@ -96,19 +101,23 @@ struct Server::Parts {
   absl::Status StartMetrics();
   absl::Status StartGrpc();
   void DescribeContext();
+  BackendDescription DescribeCpu();
+  BackendDescription DescribeGpus();
+  void SetDeviceMemory();
   void SetServing(bool serving);
 
   const Options options;
+  const Engines engines;
+  const Router router;
   const std::int64_t memory_bytes;
   const std::shared_ptr<ByteBudget> budget;
-  const int threads;
   const std::shared_ptr<Metrics> metrics;
-  CostModel costs;
+  Lanes::Costs costs{{CostModel(Backend::kCpu), CostModel(Backend::kGpu)}};
   LapackFactorizer factorizer;
   ServiceContext context;
   Dispatcher dispatcher;
   FactorizationService service;
-  std::optional<Lane> lane;
+  std::optional<Lanes> lanes;
   std::unique_ptr<prometheus::Exposer> exposer;
   std::unique_ptr<grpc::Server> grpc_server;
   std::vector<std::string> addresses;
@@ -116,19 +125,72 @@ struct Server::Parts {
   std::optional<bool> drained;
 };
 
+BackendDescription Server::Parts::DescribeCpu() {
+  return {.backend = Backend::kCpu,
+          .name = engines.cpu_model,
+          .library = LapackName(),
+          .threads = engines.cpu_threads,
+          .lanes = 1,
+          .driver = "",
+          .devices = {},
+          .healthy = [] { return true; },
+          .path_of = [this](const Spec& spec) { return factorizer.PathOf(spec); }};
+}
+
+BackendDescription Server::Parts::DescribeGpus() {
+  const std::vector<std::string> names = engines.DeviceNames();
+  const Gpu& first = engines.gpus.front();
+  BackendDescription description{
+      .backend = Backend::kGpu,
+      .name = engines.gpus.size() == 1 ? first.name
+                                       : absl::StrCat(engines.gpus.size(), " x ", first.name),
+      .library = absl::StrCat("CUDA ", first.cuda),
+      .threads = 0,
+      .lanes = 0,
+      .driver = first.driver,
+      .devices = {},
+      .healthy = [this] { return lanes->gpu_healthy(); },
+      .path_of = [&first](const Spec& spec) { return first.factorizers[0]->PathOf(spec); }};
+  for (std::size_t i = 0; i < engines.gpus.size(); ++i) {
+    const Gpu& gpu = engines.gpus[i];
+    const auto gpu_lanes = static_cast<int>(gpu.factorizers.size());
+    description.lanes += gpu_lanes;
+    description.devices.push_back({.name = names[i + 1],
+                                   .model = gpu.name,
+                                   .memory_bytes = static_cast<std::int64_t>(gpu.memory_bytes),
+                                   .lanes = gpu_lanes,
+                                   .healthy = [&gpu] { return gpu.healthy(); }});
+  }
+  return description;
+}
+
+void Server::Parts::SetDeviceMemory() {
+  metrics->SetDeviceMemory(0, MemoryKind::kTotal, memory_bytes);
+  for (std::size_t i = 0; i < engines.gpus.size(); ++i) {
+    const Gpu& gpu = engines.gpus[i];
+    const auto set = [&](MemoryKind kind, std::size_t bytes) {
+      metrics->SetDeviceMemory(i + 1, kind, static_cast<std::int64_t>(bytes));
+    };
+    set(MemoryKind::kTotal, gpu.memory_bytes);
+    set(MemoryKind::kReserved, gpu.reserved_bytes);
+    set(MemoryKind::kPinned, gpu.pinned_bytes);
+  }
+}
+
 void Server::Parts::DescribeContext() {
   metrics->SetBudget(budget->limit());
+  SetDeviceMemory();
   context.dispatcher = &dispatcher;
   context.costs = &costs;
+  context.route = [this](const RouteQuery& query) {
+    return router.Decide(query, lanes->gpu_healthy());
+  };
+  context.routing = router.label();
+  context.routing_table = router.Description();
   context.metrics = metrics;
   context.budget = budget;
-  context.backends.push_back(
-      {.backend = Backend::kCpu,
-       .name = CpuModel(),
-       .library = LapackName(),
-       .threads = threads,
-       .lanes = kLanes,
-       .path_of = [this](const Spec& spec) { return factorizer.PathOf(spec); }});
+  context.backends.push_back(DescribeCpu());
+  if (!engines.gpus.empty()) context.backends.push_back(DescribeGpus());
   context.limits.max_message_bytes = options.max_message_bytes;
   context.limits.max_tensors = options.max_tensors;
   context.limits.memory_budget_bytes = budget->limit();
@@ -143,16 +205,7 @@ void Server::Parts::DescribeContext() {
 absl::Status Server::Parts::Start() {
   DescribeContext();
   RETURN_IF_ERROR(StartMetrics());
-  lane.emplace(
-      "cpu", factorizer, [this] { return dispatcher.WaitForBatch(); },
-      [this](Batch& batch, absl::Time, absl::Duration elapsed, const absl::Status& status) {
-        // One bucket, so nearly one size: the first job stands for all.
-        if (status.ok()) costs.Observe(batch.jobs[0]->spec, batch.matrices(), elapsed);
-        if (!status.ok())
-          spdlog::error("batch of {} matrices failed: {}", batch.matrices(), status.ToString());
-        metrics->BatchEnded(batch, elapsed);
-        dispatcher.Finished(static_cast<std::int64_t>(batch.jobs.size()));
-      });
+  lanes.emplace(factorizer, engines.gpus, dispatcher, costs, *metrics);
   RETURN_IF_ERROR(StartGrpc());
   SetServing(true);
   return absl::OkStatus();
@@ -218,8 +271,10 @@ void Server::Parts::SetServing(bool serving) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
   RETURN_IF_ERROR(options.Validate());
-  InitializeLapack();
-  std::unique_ptr<Server> server(new Server(std::make_unique<Parts>(options)));
+  ASSIGN_OR_RETURN(Engines engines, OpenEngines(options));
+  ASSIGN_OR_RETURN(Router router, MakeRouter(options, engines.machine));
+  std::unique_ptr<Server> server(
+      new Server(std::make_unique<Parts>(options, std::move(engines), std::move(router))));
   RETURN_IF_ERROR(server->parts_->Start());
   return server;
 }

@@ -1,4 +1,5 @@
 #include <memory>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +14,14 @@
 namespace factord::client {
 namespace {
 
+// What the choice was made by, where there was one.
+std::string Predictions(const v1::Explanation& one) {
+  if (one.gpu_ns() == 0) return "";
+  return absl::StrCat("  cpu ", ShortDuration(absl::Nanoseconds(one.cpu_ns())), ", gpu ",
+                      ShortDuration(absl::Nanoseconds(one.gpu_ns())), " (",
+                      RouteLabelName(one.label()), "), on ", one.device(), "\n");
+}
+
 void PrintText(const std::vector<Dims>& shapes, v1::DType dtype,
                const v1::ExplainResponse& response, std::ostream& out) {
   for (int i = 0; i < response.explanations_size(); ++i) {
@@ -24,7 +33,7 @@ void PrintText(const std::vector<Dims>& shapes, v1::DType dtype,
         << (one.measured() ? "measured here" : "a default rate, not measured here") << "), "
         << absl::StrFormat("%.3g", one.flops()) << " flops, " << one.input_bytes() << " bytes in, "
         << one.output_bytes() << " bytes out\n"
-        << "  " << one.reason() << "\n";
+        << Predictions(one) << "  " << one.reason() << "\n";
   }
 }
 
@@ -47,6 +56,10 @@ void PrintJson(const std::vector<Dims>& shapes, v1::DType dtype,
     json.Key("predicted_ns").Int(one.predicted_ns());
     json.Key("measured").Bool(one.measured());
     json.Key("reason").String(one.reason());
+    json.Key("device").String(one.device());
+    json.Key("label").String(RouteLabelName(one.label()));
+    json.Key("cpu_ns").Int(one.cpu_ns());
+    json.Key("gpu_ns").Int(one.gpu_ns());
     json.EndObject();
   }
   json.EndArray().EndObject();

@@ -16,12 +16,22 @@ absl::Duration Uptime(const v1::GetServerInfoResponse& info) {
   return absl::Seconds(info.uptime().seconds()) + absl::Nanoseconds(info.uptime().nanos());
 }
 
+const char* Health(bool healthy) { return healthy ? "healthy" : "NOT healthy"; }
+
 void PrintText(const v1::GetServerInfoResponse& info, std::ostream& out) {
   out << "factord " << info.version() << ", up " << ShortDuration(Uptime(info)) << "\n";
   for (const v1::BackendInfo& backend : info.backends()) {
     out << "backend " << BackendName(backend.backend()) << ": " << backend.name() << ", "
         << backend.library() << ", " << backend.threads() << " threads, " << backend.lanes()
-        << " lanes, " << (backend.healthy() ? "healthy" : "NOT healthy") << "\n";
+        << " lanes, " << Health(backend.healthy())
+        << (backend.driver().empty() ? "" : absl::StrCat(", driver ", backend.driver())) << "\n";
+    for (const v1::Device& device : backend.devices()) {
+      out << "  " << device.name() << ": " << device.model() << ", " << device.memory_bytes()
+          << " bytes, " << device.lanes() << " lanes, " << Health(device.healthy()) << "\n";
+    }
+  }
+  if (info.backends_size() > 1) {
+    out << "routing: " << RouteLabelName(info.routing()) << " (" << info.routing_table() << ")\n";
   }
   out << "largest message: " << info.max_message_bytes() << " bytes\n"
       << "largest matrix: " << info.max_matrix_elements() << " elements\n"
@@ -45,9 +55,23 @@ void PrintJson(const v1::GetServerInfoResponse& info, std::ostream& out) {
     json.Key("threads").Int(backend.threads());
     json.Key("lanes").Int(backend.lanes());
     json.Key("healthy").Bool(backend.healthy());
+    json.Key("driver").String(backend.driver());
+    json.Key("devices").BeginArray();
+    for (const v1::Device& device : backend.devices()) {
+      json.BeginObject();
+      json.Key("name").String(device.name());
+      json.Key("model").String(device.model());
+      json.Key("memory_bytes").Int(device.memory_bytes());
+      json.Key("lanes").Int(device.lanes());
+      json.Key("healthy").Bool(device.healthy());
+      json.EndObject();
+    }
+    json.EndArray();
     json.EndObject();
   }
   json.EndArray();
+  json.Key("routing").String(RouteLabelName(info.routing()));
+  json.Key("routing_table").String(info.routing_table());
   json.Key("max_message_bytes").Int(info.max_message_bytes());
   json.Key("max_matrix_elements").Int(info.max_matrix_elements());
   json.Key("max_tensors").Int(info.max_tensors());

@@ -45,6 +45,21 @@ std::string BackendName(v1::Backend backend) {
   }
 }
 
+std::string RouteLabelName(v1::RouteLabel label) {
+  switch (label) {
+    case v1::ROUTE_LABEL_UNSPECIFIED:
+      return "unknown";
+    case v1::ROUTE_LABEL_MEASURED:
+      return "measured";
+    case v1::ROUTE_LABEL_ESTIMATED:
+      return "estimated";
+    case v1::ROUTE_LABEL_DEFAULT:
+      return "default";
+    default:
+      return absl::StrCat(static_cast<int>(label));
+  }
+}
+
 std::string MatrixCodeName(v1::MatrixCode code) {
   const std::string& name = v1::MatrixCode_Name(code);
   if (name.empty()) return absl::StrCat(static_cast<int>(code));

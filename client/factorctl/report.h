@@ -18,6 +18,9 @@ std::string ShortDuration(absl::Duration duration);
 // "cpu", "gpu", "auto" or the number.
 std::string BackendName(v1::Backend backend);
 
+// "measured", "estimated", "default", "unknown" or the number.
+std::string RouteLabelName(v1::RouteLabel label);
+
 // "NONFINITE_INPUT": the enum's name without its prefix.
 std::string MatrixCodeName(v1::MatrixCode code);
 

@@ -20,16 +20,16 @@ Batcher::Batcher(const BatcherOptions& options) : options_(options) {}
 
 bool Batcher::has_ready() const { return !levels_[0].ripe.empty() || !levels_[1].ripe.empty(); }
 
-std::int64_t Batcher::queued_jobs() const {
-  return static_cast<std::int64_t>(jobs_.size() + dropped_.size());
+Load Batcher::queued() const {
+  return {static_cast<std::int64_t>(jobs_.size() + dropped_.size()), bytes_, cost_};
 }
 
 std::size_t Batcher::known_clients() const {
   return levels_[0].clock.accounts() + levels_[1].clock.accounts();
 }
 
-std::optional<Refusal> Batcher::Refuse(std::span<const std::unique_ptr<Job>> jobs,
-                                       absl::Time now) const {
+std::optional<Refusal> Batcher::Refuse(std::span<const std::unique_ptr<Job>> jobs, absl::Time now,
+                                       const Load& elsewhere) const {
   Load asked;
   for (const auto& job : jobs) {
     if (job->is_cancelled()) return CancelledRefusal();
@@ -37,7 +37,7 @@ std::optional<Refusal> Batcher::Refuse(std::span<const std::unique_ptr<Job>> job
     ++asked.jobs;
     asked.bytes += job->bytes();
   }
-  return RefuseForSpace(options_, {queued_jobs(), bytes_}, cost_, asked);
+  return RefuseForSpace(options_, queued() + elsewhere, asked);
 }
 
 void Batcher::Add(std::unique_ptr<Job> added, absl::Time now) {

@@ -51,8 +51,10 @@ class Batcher {
 
   // Why these jobs, one request's, must not be added; nullopt if they may. UNAVAILABLE with a retry
   // delay: the queue is full. RESOURCE_EXHAUSTED: they are more than the whole queue.
-  // DEADLINE_EXCEEDED, CANCELLED: one of them is dead.
-  std::optional<Refusal> Refuse(std::span<const std::unique_ptr<Job>> jobs, absl::Time now) const;
+  // DEADLINE_EXCEEDED, CANCELLED: one of them is dead. `elsewhere` waits in other batchers that
+  // share this one's limits.
+  std::optional<Refusal> Refuse(std::span<const std::unique_ptr<Job>> jobs, absl::Time now,
+                                const Load& elsewhere = {}) const;
 
   // Takes the job, unconditionally, and sets its `queued`.
   void Add(std::unique_ptr<Job> job, absl::Time now);
@@ -84,10 +86,8 @@ class Batcher {
   // TakeReady has something, unless it is dead.
   bool has_ready() const;
   bool has_dead() const { return !dropped_.empty(); }
-  // Until they leave; the dead included.
-  std::int64_t queued_jobs() const;
-  std::int64_t queued_bytes() const { return bytes_; }
-  absl::Duration queued_cost() const { return cost_; }
+  // What waits, until it leaves; the dead included.
+  Load queued() const;
   // Tests bound these.
   std::size_t live_buckets() const { return buckets_.size(); }
   std::size_t known_clients() const;

@@ -1,17 +1,13 @@
 #include "server/batching/bucket.h"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/shape_class.h"
 
 namespace factord {
 namespace {
-
-constexpr std::int64_t kExactUpTo = 8;
-constexpr std::uint64_t kClassesPerOctave = 4;
 
 // Whether some operand in the order `layout` names is more than a vector, whose bytes are the same
 // in both orders.
@@ -34,16 +30,6 @@ std::string Outputs(const Spec& spec) {
 }
 
 }  // namespace
-
-std::int64_t RoundUpDimension(std::int64_t size) {
-  if (size <= kExactUpTo) return size;
-  const auto value = static_cast<std::uint64_t>(size);
-  // The octave (2^e, 2^(e+1)] is cut into equal steps.
-  const std::uint64_t step = std::bit_floor(value - 1) / kClassesPerOctave;
-  const std::uint64_t rounded = (value + step - 1) / step * step;
-  constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::int64_t>(std::min(rounded, kMax));
-}
 
 Bucket BucketOf(const Spec& spec) {
   Bucket bucket;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -11,13 +10,8 @@
 
 namespace factord {
 
-// The class of a dimension, named by its largest member: exact up to 8, then four classes an octave
-// (10, 12, 14, 16, 20, 24, 28, 32, 40, ...). Empty dimensions are their own class. Monotone and
-// idempotent; REQUIRES: size >= 0.
-std::int64_t RoundUpDimension(std::int64_t size);
-
 // A value: operation, type, outputs and options that select a kernel, memory order where it
-// matters, and the rounded m, n and p. Kernels read each matrix's own m and n, so nothing is
+// matters, and the shape class of m, n and p. Kernels read each matrix's own m and n, so nothing is
 // padded; what is not in the bucket (rcond) is read from each job.
 class Bucket {
  public:

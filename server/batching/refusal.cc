@@ -57,9 +57,9 @@ Refusal CancelledRefusal() {
   return {Reject::kCancelled, absl::CancelledError("cancelled before the work had started")};
 }
 
-std::optional<Refusal> RefuseForSpace(const BatcherOptions& options, Load queued,
-                                      absl::Duration queued_cost, Load asked) {
-  const absl::Duration retry_delay = RetryDelay(options, queued_cost);
+std::optional<Refusal> RefuseForSpace(const BatcherOptions& options, const Load& queued,
+                                      const Load& asked) {
+  const absl::Duration retry_delay = RetryDelay(options, queued.cost);
   auto refusal = RefuseFor("jobs", options.max_queued_jobs, queued.jobs, asked.jobs, retry_delay);
   if (refusal) return refusal;
   return RefuseFor("bytes", options.max_queued_bytes, queued.bytes, asked.bytes, retry_delay);

@@ -25,14 +25,19 @@ absl::Time DeadFrom(const Job& job);
 Refusal DeadRefusal(const Job& job, absl::Time now);
 Refusal CancelledRefusal();
 
-// Jobs, and the bytes of their inputs and outputs.
+// Jobs, the bytes of their inputs and outputs, and how long they take to compute.
 struct Load {
   std::int64_t jobs = 0;
   std::int64_t bytes = 0;
+  absl::Duration cost;
+
+  Load operator+(const Load& other) const {
+    return {jobs + other.jobs, bytes + other.bytes, cost + other.cost};
+  }
 };
 
-// Why `asked` can't join `queued`, which takes `queued_cost` to compute; nullopt if it can.
-std::optional<Refusal> RefuseForSpace(const BatcherOptions& options, Load queued,
-                                      absl::Duration queued_cost, Load asked);
+// Why `asked` can't join `queued`; nullopt if it can.
+std::optional<Refusal> RefuseForSpace(const BatcherOptions& options, const Load& queued,
+                                      const Load& asked);
 
 }  // namespace factord

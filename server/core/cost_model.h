@@ -1,4 +1,4 @@
-// CostModel: how long work takes on this machine, from what it took before.
+// CostModel: how long work takes on one backend of this machine, from what it took before.
 #pragma once
 
 #include <array>
@@ -19,6 +19,8 @@ struct Prediction {
 // matrix. Thread-safe, lock-free: a lost update costs one sample.
 class CostModel {
  public:
+  explicit CostModel(Backend backend = Backend::kCpu) : backend_(backend) {}
+
   Prediction Predict(const Spec& spec, std::int64_t count) const;
 
   // A batch of `count` such matrices took `elapsed`.
@@ -32,6 +34,7 @@ class CostModel {
 
   static std::size_t ClassOf(const Spec& spec);
 
+  const Backend backend_;
   std::array<Rate, kOps * kDTypes * kSizeClasses> rates_;
 };
 

@@ -56,6 +56,10 @@ struct Job {
   bool predicted_measured = false;  // predicted from runs on this machine, not from a default
   absl::Time queued;                // set on Add
 
+  // Where to compute it.
+  Backend route = Backend::kCpu;
+  bool pinned = false;  // there or nowhere: the client asked for the backend, or reproducible bits
+
   // What came of it.
   std::vector<MatrixFailure> failures;  // by ascending index
   StageTimes times;

@@ -16,6 +16,7 @@ inline constexpr int kDTypes = 4;
 enum class Layout : std::uint8_t { kRowMajor, kColumnMajor };
 
 enum class Backend : std::uint8_t { kCpu, kGpu };
+inline constexpr int kBackends = 2;
 
 // Bytes of one element.
 constexpr std::int64_t SizeOf(DType dtype) {

@@ -19,6 +19,9 @@ class Factorizer {
   // again elsewhere is safe. Called by one thread at a time.
   virtual absl::Status Run(Batch& batch) = 0;
 
+  // False once Run can't succeed any more: its device is lost. Called by any thread.
+  virtual bool healthy() const { return true; }
+
   // The algorithm that Run would use, by shape and options alone: static storage, e.g. "lapack". A
   // metric label.
   virtual std::string_view PathOf(const Spec& spec) const = 0;

@@ -23,9 +23,14 @@ class Lane {
   // thread of their own). On the lane's thread.
   using Finished = std::function<void(Batch& batch, absl::Time started, absl::Duration elapsed,
                                       const absl::Status& status)>;
+  // Takes over a batch that could not be run, after Finished. On the lane's thread, which takes no
+  // more batches once the factorizer is not healthy.
+  using Failed = std::function<void(Batch batch, const absl::Status& status)>;
 
-  // `name` (15 characters count) is the thread's, for debuggers and top. `finished` may be null.
-  Lane(const std::string& name, Factorizer& factorizer, NextBatch next_batch, Finished finished);
+  // `name` (15 characters count) is the thread's, for debuggers and top. `finished` may be null;
+  // where `failed` is, a failed batch's jobs complete with the error.
+  Lane(const std::string& name, Factorizer& factorizer, NextBatch next_batch, Finished finished,
+       Failed failed = nullptr);
   // Waits for the thread: NextBatch must have returned nothing, or be about to.
   ~Lane();
   Lane(const Lane&) = delete;
@@ -38,6 +43,7 @@ class Lane {
   Factorizer& factorizer_;
   const NextBatch next_batch_;
   const Finished finished_;
+  const Failed failed_;
   Completer completer_;
   std::thread thread_;  // last: it uses all of the above
 };

@@ -43,12 +43,15 @@ prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& regi
   return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
 }
 
-// children[e] = the family's child labelled label="Name(e)", for every value of the enum.
+// children[e] = the family's child labelled label="Name(e)" and `others`, for every value of the
+// enum.
 template <typename Enum, typename Child, std::size_t kSize>
 void BindEach(prometheus::Family<Child>& family, const char* label,
-              std::array<Child*, kSize>& children) {
+              std::array<Child*, kSize>& children, const Labels& others = {}) {
   for (std::size_t i = 0; i < kSize; ++i) {
-    children[i] = &family.Add({{label, std::string(Name(static_cast<Enum>(i)))}});
+    Labels labels = others;
+    labels[label] = std::string(Name(static_cast<Enum>(i)));
+    children[i] = &family.Add(labels);
   }
 }
 
@@ -83,7 +86,18 @@ absl::string_view Name(Reject reject) {
   return kNames[static_cast<std::size_t>(reject)];
 }
 
-Metrics::Metrics(const BuildInfo& build) : registry_(std::make_shared<prometheus::Registry>()) {
+absl::string_view Name(Fallback fallback) {
+  static constexpr absl::string_view kNames[] = {"device_lost", "out_of_memory", "error"};
+  return kNames[static_cast<std::size_t>(fallback)];
+}
+
+absl::string_view Name(MemoryKind kind) {
+  static constexpr absl::string_view kNames[] = {"total", "reserved", "pinned"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices)
+    : registry_(std::make_shared<prometheus::Registry>()) {
   prometheus::Registry& registry = *registry_;
   auto& requests =
       Counters(registry, "factord_requests_total", "Requests ended, by RPC and gRPC status code.");
@@ -113,9 +127,6 @@ Metrics::Metrics(const BuildInfo& build) : registry_(std::make_shared<prometheus
   BindEach<Reject>(Counters(registry, "factord_rejected_total",
                             "Requests refused and jobs dropped before they ran, by reason."),
                    "reason", rejects_);
-  BindEach<CloseReason>(
-      Counters(registry, "factord_batches_total", "Batches run, by why they were closed."),
-      "close_reason", batches_);
   BindOpsAndTypes(Counters(registry, "factord_matrices_total", "Matrices computed."), matrices_);
   BindOpsAndTypes(
       Counters(registry, "factord_flops_total",
@@ -124,11 +135,13 @@ Metrics::Metrics(const BuildInfo& build) : registry_(std::make_shared<prometheus
   BindEach<MatrixCode>(
       Counters(registry, "factord_matrix_failures_total", "Matrices with a status of their own."),
       "code", failures_);
-  batch_matrices_ = &Histograms(registry, "factord_batch_matrices", "Matrices in a batch.")
-                         .Add({}, BatchBuckets());
-  busy_seconds_ =
-      &Counters(registry, "factord_lane_busy_seconds_total", "Time lanes spent running batches.")
-           .Add({});
+  auto& routes = Counters(registry, "factord_route_total",
+                          "Tensors sent to a backend, by what the choice rests on.");
+  for (std::size_t backend = 0; backend < kBackends; ++backend) {
+    BindEach<RouteLabel>(routes, "label", routes_[backend],
+                         {{"backend", std::string(Name(static_cast<Backend>(backend)))}});
+  }
+  BindDevices(devices);
   queue_jobs_ = &Gauges(registry, "factord_queue_jobs", "Jobs waiting for a lane.").Add({});
   queue_bytes_ =
       &Gauges(registry, "factord_queue_bytes", "Inputs and outputs of the jobs waiting.").Add({});
@@ -154,6 +167,31 @@ Metrics::Metrics(const BuildInfo& build) : registry_(std::make_shared<prometheus
       .Set(1);
 }
 
+void Metrics::BindDevices(const std::vector<std::string>& names) {
+  prometheus::Registry& registry = *registry_;
+  auto& batches = Counters(registry, "factord_batches_total",
+                           "Batches run, by why they were closed and what ran them.");
+  auto& batch_matrices = Histograms(registry, "factord_batch_matrices", "Matrices in a batch.");
+  auto& busy_seconds =
+      Counters(registry, "factord_lane_busy_seconds_total", "Time lanes spent running batches.");
+  auto& healthy = Gauges(registry, "factord_device_healthy", "1 while the device runs batches.");
+  auto& fallbacks = Counters(registry, "factord_device_fallbacks_total",
+                             "Batches that a device did not finish, by why.");
+  auto& memory = Gauges(registry, "factord_device_memory_bytes",
+                        "What a device has, and what is reserved on it and pinned for it.");
+  for (const std::string& name : names) {
+    const Labels labels = {{"device", name}};
+    Device& device = devices_.emplace_back();
+    BindEach<CloseReason>(batches, "close_reason", device.batches, labels);
+    device.batch_matrices = &batch_matrices.Add(labels, BatchBuckets());
+    device.busy_seconds = &busy_seconds.Add(labels);
+    device.healthy = &healthy.Add(labels);
+    device.healthy->Set(1);
+    BindEach<Fallback>(fallbacks, "reason", device.fallbacks, labels);
+    BindEach<MemoryKind>(memory, "kind", device.memory, labels);
+  }
+}
+
 void Metrics::RequestStarted(Rpc rpc) { in_flight_[Index(rpc)]->Increment(); }
 
 void Metrics::RequestEnded(Rpc rpc, int grpc_code, absl::Duration duration) {
@@ -167,10 +205,10 @@ void Metrics::StageEnded(Stage stage, absl::Duration duration) {
   stage_seconds_[Index(stage)]->Observe(absl::ToDoubleSeconds(duration));
 }
 
-void Metrics::BatchEnded(const Batch& batch, absl::Duration busy) {
-  batches_[Index(batch.reason)]->Increment();
-  batch_matrices_->Observe(static_cast<double>(batch.matrices()));
-  busy_seconds_->Increment(absl::ToDoubleSeconds(busy));
+void Metrics::BatchEnded(const Batch& batch, absl::Duration busy, std::size_t device) {
+  devices_[device].batches[Index(batch.reason)]->Increment();
+  devices_[device].batch_matrices->Observe(static_cast<double>(batch.matrices()));
+  devices_[device].busy_seconds->Increment(absl::ToDoubleSeconds(busy));
   for (const auto& job : batch.jobs) {
     const double count = static_cast<double>(job->count);
     matrices_[Index(job->spec.op)][Index(job->spec.dtype)]->Increment(count);

@@ -19,6 +19,7 @@
 #include "prometheus/histogram.h"
 #include "prometheus/registry.h"
 #include "server/core/batch.h"
+#include "server/core/route.h"
 #include "server/core/spec.h"
 
 namespace factord {
@@ -51,9 +52,26 @@ enum class Reject : std::uint8_t {
 };
 inline constexpr int kRejects = 9;
 
+// Why a batch that a device was to run went elsewhere.
+enum class Fallback : std::uint8_t {
+  kDeviceLost,
+  kOutOfMemory,  // a matrix is too large for the device's buffers
+  kError,        // anything else; the device goes on
+};
+inline constexpr int kFallbacks = 3;
+
+enum class MemoryKind : std::uint8_t {
+  kTotal,     // what the device has; the CPU: what this process may use
+  kReserved,  // on the device, by this server
+  kPinned,    // of the host, page-locked for transfers
+};
+inline constexpr int kMemoryKinds = 3;
+
 absl::string_view Name(Rpc rpc);
 absl::string_view Name(Stage stage);
 absl::string_view Name(Reject reject);
+absl::string_view Name(Fallback fallback);
+absl::string_view Name(MemoryKind kind);
 
 struct BuildInfo {
   std::string version;
@@ -64,7 +82,8 @@ struct BuildInfo {
 
 class Metrics {
  public:
-  explicit Metrics(const BuildInfo& build);
+  // `devices` are label values: "cpu", then "gpu0", .... Their indices are this class's devices.
+  explicit Metrics(const BuildInfo& build, const std::vector<std::string>& devices = {"cpu"});
 
   // What the exposer scrapes.
   std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
@@ -75,9 +94,23 @@ class Metrics {
   void StageEnded(Stage stage, absl::Duration duration);
   void Rejected(Reject reason) { rejects_[Index(reason)]->Increment(); }
 
-  void BatchEnded(const Batch& batch, absl::Duration busy);
+  void BatchEnded(const Batch& batch, absl::Duration busy, std::size_t device = 0);
   void QueueChanged(std::int64_t jobs, std::int64_t bytes);
   void JobsRunningChanged(std::int64_t jobs) { running_jobs_->Set(static_cast<double>(jobs)); }
+
+  // One tensor of a request was sent to a backend.
+  void Routed(Backend backend, RouteLabel label) {
+    routes_[Index(backend)][Index(label)]->Increment();
+  }
+  void FellBack(std::size_t device, Fallback reason) {
+    devices_[device].fallbacks[Index(reason)]->Increment();
+  }
+  void SetDeviceHealthy(std::size_t device, bool healthy) {
+    devices_[device].healthy->Set(healthy ? 1 : 0);
+  }
+  void SetDeviceMemory(std::size_t device, MemoryKind kind, std::int64_t bytes) {
+    devices_[device].memory[Index(kind)]->Set(static_cast<double>(bytes));
+  }
 
   void BudgetChanged(std::int64_t bytes) { budget_used_->Set(static_cast<double>(bytes)); }
   void SetBudget(std::int64_t bytes) { budget_limit_->Set(static_cast<double>(bytes)); }
@@ -95,18 +128,27 @@ class Metrics {
 
   static constexpr int kGrpcCodes = 17;
 
+  struct Device {
+    std::array<prometheus::Counter*, kCloseReasons> batches;
+    prometheus::Histogram* batch_matrices;
+    prometheus::Counter* busy_seconds;
+    prometheus::Gauge* healthy;
+    std::array<prometheus::Counter*, kFallbacks> fallbacks;
+    std::array<prometheus::Gauge*, kMemoryKinds> memory;
+  };
+  void BindDevices(const std::vector<std::string>& names);
+
   std::shared_ptr<prometheus::Registry> registry_;
   std::array<std::array<prometheus::Counter*, kGrpcCodes>, kRpcs> requests_;
   std::array<prometheus::Gauge*, kRpcs> in_flight_;
   std::array<prometheus::Histogram*, kRpcs> request_seconds_;
   std::array<prometheus::Histogram*, kStages> stage_seconds_;
   std::array<prometheus::Counter*, kRejects> rejects_;
-  std::array<prometheus::Counter*, kCloseReasons> batches_;
   std::array<std::array<prometheus::Counter*, kDTypes>, kOps> matrices_;
   std::array<std::array<prometheus::Counter*, kDTypes>, kOps> flops_;
   std::array<prometheus::Counter*, kMatrixCodes> failures_;
-  prometheus::Histogram* batch_matrices_;
-  prometheus::Counter* busy_seconds_;
+  std::array<std::array<prometheus::Counter*, kRouteLabels>, kBackends> routes_;
+  std::vector<Device> devices_;
   prometheus::Gauge* queue_jobs_;
   prometheus::Gauge* queue_bytes_;
   prometheus::Gauge* running_jobs_;

@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/batching/bucket.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
@@ -31,14 +30,52 @@ absl::StatusOr<DecodedRequest> DecodeShapes(const v1::ExplainRequest& request,
   return InvalidField("operation", "is not set");
 }
 
+const BackendDescription& DescriptionOf(Backend backend, const ServiceContext& context) {
+  for (const BackendDescription& description : context.backends) {
+    if (description.backend == backend) return description;
+  }
+  return context.backends.front();
+}
+
+v1::RouteLabel ToProto(RouteLabel label) {
+  switch (label) {
+    case RouteLabel::kMeasured:
+      return v1::ROUTE_LABEL_MEASURED;
+    case RouteLabel::kEstimated:
+      return v1::ROUTE_LABEL_ESTIMATED;
+    case RouteLabel::kDefault:
+      return v1::ROUTE_LABEL_DEFAULT;
+  }
+  return v1::ROUTE_LABEL_UNSPECIFIED;
+}
+
+void Describe(const BackendDescription& backend, v1::BackendInfo& info) {
+  info.set_backend(ToProto(backend.backend));
+  info.set_name(backend.name);
+  info.set_library(backend.library);
+  info.set_threads(backend.threads);
+  info.set_lanes(backend.lanes);
+  info.set_healthy(backend.healthy());
+  info.set_driver(backend.driver);
+  for (const DeviceDescription& device : backend.devices) {
+    v1::Device& out = *info.add_devices();
+    out.set_name(device.name);
+    out.set_model(device.model);
+    out.set_memory_bytes(device.memory_bytes);
+    out.set_lanes(device.lanes);
+    out.set_healthy(device.healthy());
+  }
+}
+
 v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
                             const ServiceContext& context) {
   const Item& item = decoded.items[index];
-  const BackendDescription& backend = BackendFor(decoded, context);
+  const Route route = RouteOf(decoded, item, context, /*explain=*/true);
+  const BackendDescription& backend = DescriptionOf(route.backend, context);
   // Empty results are no work, however many matrices there are.
   const std::int64_t count = item.output_bytes == 0 ? 0 : item.count;
-  const Prediction prediction = context.costs->Predict(item.spec, count);
-  const std::int64_t step = MatricesPerJob(item.spec, context);
+  const Prediction prediction = context.CostsOf(route.backend).Predict(item.spec, count);
+  const std::int64_t step = MatricesPerJob(item.spec, route.backend, context);
   v1::Explanation explanation;
   explanation.set_bucket(BucketOf(item.spec).Name());
   explanation.set_backend(ToProto(backend.backend));
@@ -49,10 +86,11 @@ v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
   explanation.set_output_bytes(item.output_bytes);
   explanation.set_predicted_ns(absl::ToInt64Nanoseconds(prediction.time));
   explanation.set_measured(prediction.measured);
-  explanation.set_reason(
-      decoded.backend
-          ? absl::StrCat("the request asks for the ", Name(*decoded.backend))
-          : absl::StrCat("this server has only the ", Name(backend.backend), " backend"));
+  explanation.set_reason(route.Explanation());
+  explanation.set_device(backend.name);
+  explanation.set_label(ToProto(route.times.label));
+  explanation.set_cpu_ns(absl::ToInt64Nanoseconds(route.times.cpu));
+  explanation.set_gpu_ns(absl::ToInt64Nanoseconds(route.times.gpu));
   return explanation;
 }
 
@@ -79,14 +117,10 @@ absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const grpc::ByteBuffer& 
   v1::GetServerInfoResponse response;
   response.set_version(context.version);
   for (const BackendDescription& backend : context.backends) {
-    v1::BackendInfo& info = *response.add_backends();
-    info.set_backend(ToProto(backend.backend));
-    info.set_name(backend.name);
-    info.set_library(backend.library);
-    info.set_threads(backend.threads);
-    info.set_lanes(backend.lanes);
-    info.set_healthy(true);
+    Describe(backend, *response.add_backends());
   }
+  response.set_routing(ToProto(context.routing));
+  response.set_routing_table(context.routing_table);
   response.set_max_message_bytes(context.limits.max_message_bytes);
   response.set_max_matrix_elements(context.limits.max_matrix_elements);
   response.set_max_tensors(context.limits.max_tensors);

@@ -48,19 +48,24 @@ absl::Status CheckBackend(const DecodedRequest& decoded, const ServiceContext& c
       absl::StrCat("run.backend: this server has no ", Name(*decoded.backend), " backend"));
 }
 
-const BackendDescription& BackendFor(const DecodedRequest& decoded, const ServiceContext& context) {
-  for (const BackendDescription& backend : context.backends) {
-    if (decoded.backend && backend.backend == *decoded.backend) return backend;
-  }
-  return context.backends.front();
+Route RouteOf(const DecodedRequest& decoded, const Item& item, const ServiceContext& context,
+              bool explain) {
+  RouteQuery query{.spec = item.spec};
+  // Empty results are no work, however many matrices there are.
+  query.count = item.output_bytes == 0 ? 0 : item.count;
+  query.backend = decoded.backend;
+  query.reproducible = decoded.reproducible;
+  query.explain = explain;
+  return context.route(query);
 }
 
-std::int64_t MatricesPerJob(const Spec& spec, const ServiceContext& context) {
+std::int64_t MatricesPerJob(const Spec& spec, Backend backend, const ServiceContext& context) {
   std::int64_t bytes = 1;
   for (Operand operand : InputsOf(spec)) bytes += MatrixBytes(spec, operand);
   for (Operand operand : OutputsOf(spec)) bytes += MatrixBytes(spec, operand);
   const std::int64_t by_bytes = context.job_bytes / bytes;
-  const absl::Duration one = std::max(context.costs->Predict(spec, 1).time, absl::Nanoseconds(1));
+  const absl::Duration one =
+      std::max(context.CostsOf(backend).Predict(spec, 1).time, absl::Nanoseconds(1));
   const auto by_cost = static_cast<std::int64_t>(absl::FDivDuration(context.job_cost, one));
   return std::max<std::int64_t>(1, std::min(by_bytes, by_cost));
 }
@@ -107,7 +112,10 @@ std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
   for (std::size_t index = 0; index < decoded_.items.size(); ++index) {
     const Item& item = decoded_.items[index];
     if (item.output_bytes == 0) continue;  // all results are empty, however many there are
-    const std::int64_t step = MatricesPerJob(item.spec, context_);
+    const Route route = RouteOf(decoded_, item, context_);
+    metrics_->Routed(route.backend, route.times.label);
+    const CostModel& costs = context_.CostsOf(route.backend);
+    const std::int64_t step = MatricesPerJob(item.spec, route.backend, context_);
     for (std::int64_t first = 0; first < item.count; first += step) {
       auto job = std::make_unique<Job>();
       job->spec = item.spec;
@@ -124,7 +132,9 @@ std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
       job->priority = decoded_.priority;
       job->deadline = caller.deadline;
       job->cancelled = caller.cancelled;
-      const Prediction prediction = context_.costs->Predict(item.spec, job->count);
+      job->route = route.backend;
+      job->pinned = route.pinned;
+      const Prediction prediction = costs.Predict(item.spec, job->count);
       job->predicted = prediction.time;
       job->predicted_measured = prediction.measured;
       job->done = [request = shared_from_this()](Job& done, const absl::Status& status) {
@@ -147,7 +157,8 @@ absl::Status Request::Run(const Caller& caller, JobDone job_done, Finished finis
     if (!decoded_.items.empty()) {
       outcome_.report.set_bucket(BucketOf(decoded_.items.front().spec).Name());
     }
-    outcome_.report.set_backend(ToProto(BackendFor(decoded_, context_).backend));
+    // Until a job has run.
+    outcome_.report.set_backend(ToProto(jobs.empty() ? Backend::kCpu : jobs.front()->route));
   }
   if (jobs.empty()) {
     finished(*this, absl::OkStatus());

@@ -28,12 +28,14 @@ struct Caller {
 // FAILED_PRECONDITION where the request asks for a backend that is not here.
 absl::Status CheckBackend(const DecodedRequest& decoded, const ServiceContext& context);
 
-// The backend the request runs on, once CheckBackend said OK.
-const BackendDescription& BackendFor(const DecodedRequest& decoded, const ServiceContext& context);
+// Where an item of the request goes, once CheckBackend said OK. `explain`: with predicted times,
+// whether the choice needs them or not.
+Route RouteOf(const DecodedRequest& decoded, const Item& item, const ServiceContext& context,
+              bool explain = false);
 
 // How many such matrices make one job: about job_bytes or job_cost, whichever is less; at least
 // one.
-std::int64_t MatricesPerJob(const Spec& spec, const ServiceContext& context);
+std::int64_t MatricesPerJob(const Spec& spec, Backend backend, const ServiceContext& context);
 
 // Owns the memory of a request's tensors and the budget taken for it, both returned with the last
 // reference: jobs hold one while they run, slices while gRPC sends them. Thread-safe after Run.

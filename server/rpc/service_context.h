@@ -2,6 +2,7 @@
 // objects it points to, which are thread-safe and outlive the service.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -16,11 +17,20 @@
 #include "server/batching/dispatcher.h"
 #include "server/core/byte_budget.h"
 #include "server/core/cost_model.h"
+#include "server/core/route.h"
 #include "server/core/types.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/codec.h"
 
 namespace factord {
+
+struct DeviceDescription {
+  std::string name;  // "gpu0", as in metrics
+  std::string model;
+  std::int64_t memory_bytes = 0;
+  int lanes = 0;
+  std::function<bool()> healthy;
+};
 
 struct BackendDescription {
   Backend backend = Backend::kCpu;
@@ -28,12 +38,19 @@ struct BackendDescription {
   std::string library;  // what does the arithmetic
   int threads = 1;
   int lanes = 1;
+  std::string driver;  // of the devices
+  std::vector<DeviceDescription> devices;
+  std::function<bool()> healthy;
   std::function<std::string_view(const Spec&)> path_of;
 };
 
 struct ServiceContext {
   Dispatcher* dispatcher = nullptr;
-  const CostModel* costs = nullptr;
+  const std::array<CostModel, kBackends>* costs = nullptr;
+  // Where a run goes; see engine/router.h.
+  std::function<Route(const RouteQuery&)> route;
+  RouteLabel routing = RouteLabel::kDefault;  // what its predictions rest on
+  std::string routing_table;                  // for people
   // Shared with the requests: gRPC may keep the last slices of a result, and with them their
   // request, until its connection is gone, which a server that has shut down does not wait for.
   std::shared_ptr<Metrics> metrics;
@@ -54,6 +71,10 @@ struct ServiceContext {
   absl::Duration job_cost = absl::Milliseconds(10);
 
   std::atomic<bool> draining{false};
+
+  const CostModel& CostsOf(Backend backend) const {
+    return (*costs)[static_cast<std::size_t>(backend)];
+  }
 
   // Calls that gRPC has not done with yet.
   void CallStarted();

@@ -261,6 +261,9 @@ TEST_F(FactorctlTest, Info_TextIsGolden) {
   EXPECT_EQ(out_,
             "factord 0.0-fake, up 90 s\n"
             "backend cpu: a \"CPU\", plain loops, 1 threads, 1 lanes, healthy\n"
+            "backend gpu: 2 x a GPU, CUDA 13.0, 0 threads, 4 lanes, healthy, driver 580.1\n"
+            "  gpu0: a GPU, 5000 bytes, 2 lanes, NOT healthy\n"
+            "routing: measured (a CPU, a GPU)\n"
             "largest message: 1000 bytes\n"
             "largest matrix: 2000 elements\n"
             "tensors in one request: 30\n"
@@ -273,7 +276,11 @@ TEST_F(FactorctlTest, Info_JsonIsGolden) {
   EXPECT_EQ(WithoutWhitespace(out_),
             R"({"version":"0.0-fake","uptime_seconds":90,"backends":[{"backend":"cpu",)"
             R"("name":"a\"CPU\"","library":"plainloops","threads":1,"lanes":1,)"
-            R"("healthy":true}],"max_message_bytes":1000,"max_matrix_elements":2000,)"
+            R"("healthy":true,"driver":"","devices":[]},{"backend":"gpu","name":"2xaGPU",)"
+            R"("library":"CUDA13.0","threads":0,"lanes":4,"healthy":true,"driver":"580.1",)"
+            R"("devices":[{"name":"gpu0","model":"aGPU","memory_bytes":5000,"lanes":2,)"
+            R"("healthy":false}]}],"routing":"measured","routing_table":"aCPU,aGPU",)"
+            R"("max_message_bytes":1000,"max_matrix_elements":2000,)"
             R"("max_tensors":30,"memory_budget_bytes":4000,"memory_in_flight_bytes":0,)"
             R"("rpcs":["Factorize","Solve"]})");
 }
@@ -284,6 +291,7 @@ TEST_F(FactorctlTest, Explain_TextIsGolden) {
             "100x64x64 c64: cpu, fake, bucket any, 3 dims, 1 jobs\n"
             "  predicted 2.5 ms (a default rate, not measured here), 1.5e+06 flops, 100 bytes in, "
             "200 bytes out\n"
+            "  cpu 2 ms, gpu 3 ms (estimated), on a \"CPU\"\n"
             "  There is nothing else.\n"
             "8x8 c64: cpu, fake, bucket any, 2 dims, 1 jobs\n"
             "  predicted 2.5 ms (a default rate, not measured here), 1.5e+06 flops, 100 bytes in, "

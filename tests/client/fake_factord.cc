@@ -76,6 +76,11 @@ class FakeFactord::Service : public v1::Factorization::Service {
       explanation->set_output_bytes(200);
       explanation->set_predicted_ns(2'500'000);
       explanation->set_reason("There is nothing else.");
+      if (a.dims_size() < 3) continue;
+      explanation->set_device("a \"CPU\"");
+      explanation->set_label(v1::ROUTE_LABEL_ESTIMATED);
+      explanation->set_cpu_ns(2'000'000);
+      explanation->set_gpu_ns(3'000'000);
     }
     return grpc::Status::OK;
   }
@@ -90,6 +95,20 @@ class FakeFactord::Service : public v1::Factorization::Service {
     backend->set_threads(1);
     backend->set_lanes(1);
     backend->set_healthy(true);
+    backend = response->add_backends();
+    backend->set_backend(v1::BACKEND_GPU);
+    backend->set_name("2 x a GPU");
+    backend->set_library("CUDA 13.0");
+    backend->set_lanes(4);
+    backend->set_healthy(true);
+    backend->set_driver("580.1");
+    v1::Device* device = backend->add_devices();
+    device->set_name("gpu0");
+    device->set_model("a GPU");
+    device->set_memory_bytes(5000);
+    device->set_lanes(2);
+    response->set_routing(v1::ROUTE_LABEL_MEASURED);
+    response->set_routing_table("a CPU, a GPU");
     response->set_max_message_bytes(1000);
     response->set_max_matrix_elements(2000);
     response->set_max_tensors(30);

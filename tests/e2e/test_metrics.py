@@ -45,13 +45,18 @@ def test_a_request_is_counted_once_in_each_place(fresh):
     assert metrics['factord_request_duration_seconds_count{rpc="Factorize"}'] == 1
     assert metrics['factord_matrices_total{dtype="f64",op="factorize"}'] == 30
     assert metrics['factord_matrix_failures_total{code="nonfinite_input"}'] == 1
-    assert metrics["factord_batch_matrices_sum"] == 30 and metrics["factord_batch_matrices_count"] == 1
-    assert metrics['factord_batches_total{close_reason="idle"}'] == 1
+    assert metrics['factord_batch_matrices_sum{device="cpu"}'] == 30
+    assert metrics['factord_batch_matrices_count{device="cpu"}'] == 1
+    assert metrics['factord_batches_total{close_reason="idle",device="cpu"}'] == 1
+    assert metrics['factord_route_total{backend="cpu",label="default"}'] == 1
     for stage in ("decode", "queue", "pack", "compute", "unpack", "encode"):
         assert metrics[f'factord_stage_duration_seconds_count{{stage="{stage}"}}'] == 1
     assert metrics["factord_received_bytes_total"] > a.nbytes
     assert metrics["factord_sent_bytes_total"] > a.nbytes
-    assert metrics["factord_lane_busy_seconds_total"] > 0
+    assert metrics['factord_lane_busy_seconds_total{device="cpu"}'] > 0
+    assert metrics['factord_device_healthy{device="cpu"}'] == 1
+    assert metrics['factord_device_fallbacks_total{device="cpu",reason="error"}'] == 0
+    assert metrics['factord_device_memory_bytes{device="cpu",kind="total"}'] > 1 << 20
     assert metrics["factord_serving"] == 1
 
 

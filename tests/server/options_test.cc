@@ -27,9 +27,27 @@ TEST(Options, Validate_NamesTheField) {
             "max_message_bytes");
   EXPECT_EQ(field_of([](Options& o) { o.max_queued_jobs = 0; }), "max_queued_jobs");
   EXPECT_EQ(field_of([](Options& o) { o.chunk_bytes = 0; }), "chunk_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.backend = "tpu"; }), "backend");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu = "yes"; }), "gpu");
+  EXPECT_EQ(field_of([](Options& o) { o.backend = "gpu", o.gpu = "off"; }), "backend");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_devices = {"0", "x"}; }), "gpu_devices");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_devices = {"-1"}; }), "gpu_devices");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_devices = {"1", "1"}; }), "gpu_devices");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_lanes = 0; }), "gpu_lanes");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_memory_bytes = -1; }), "gpu_memory_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_pinned_bytes = 0; }), "gpu_pinned_bytes");
+  EXPECT_EQ(field_of([](Options& o) { o.gpu_min_flops = -1; }), "gpu_min_flops");
   EXPECT_EQ(field_of([](Options& o) { o.stall_timeout = absl::ZeroDuration(); }), "stall_timeout");
   EXPECT_EQ(field_of([](Options& o) { o.grace_period = absl::Seconds(-1); }), "grace_period");
   EXPECT_EQ(field_of([](Options& o) { o.listen = {"unix:/run/factord.sock"}; }), "none");
+}
+
+TEST(Options, GpuDevices_AreNumbers) {
+  Options options;
+  EXPECT_TRUE(options.GpuDevices().empty());
+  options.gpu_devices = {"3", "0"};
+  ASSERT_TRUE(options.Validate().ok());
+  EXPECT_EQ(options.GpuDevices(), (std::vector<int>{3, 0}));
 }
 
 }  // namespace

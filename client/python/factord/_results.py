@@ -58,6 +58,18 @@ class Explanation(NamedTuple):
     predicted_ns: int
     measured: bool
     reason: str
+    device: str
+    label: str
+    cpu_ns: int
+    gpu_ns: int
+
+
+class Device(NamedTuple):
+    name: str
+    model: str
+    memory_bytes: int
+    lanes: int
+    healthy: bool
 
 
 class BackendInfo(NamedTuple):
@@ -67,6 +79,8 @@ class BackendInfo(NamedTuple):
     threads: int
     lanes: int
     healthy: bool
+    driver: str
+    devices: list[Device]
 
 
 class ServerInfo(NamedTuple):
@@ -81,6 +95,8 @@ class ServerInfo(NamedTuple):
     memory_in_flight_bytes: int
     uptime_seconds: float
     rpcs: list[str]
+    routing: str
+    routing_table: str
 
 
 def read_qr(factors: pb.QrFactors, mode: str, m: int, elements: Elements) -> Any:
@@ -168,14 +184,24 @@ def _named(indices: list[tuple[int, ...]], most: int = 5) -> str:
 
 def read_explanation(explanation: pb.Explanation) -> Explanation:
     fields = {name: getattr(explanation, name) for name in Explanation._fields}
-    return Explanation(**{**fields, "backend": _backend_name(explanation.backend)})
+    names = {"backend": _backend_name(explanation.backend), "label": _label_name(explanation.label)}
+    return Explanation(**{**fields, **names})
 
 
 def read_info(info: pb.GetServerInfoResponse) -> ServerInfo:
     return ServerInfo(
         version=info.version,
         backends=[
-            BackendInfo(_backend_name(b.backend), b.name, b.library, b.threads, b.lanes, b.healthy)
+            BackendInfo(
+                _backend_name(b.backend),
+                b.name,
+                b.library,
+                b.threads,
+                b.lanes,
+                b.healthy,
+                b.driver,
+                [Device(d.name, d.model, d.memory_bytes, d.lanes, d.healthy) for d in b.devices],
+            )
             for b in info.backends
         ],
         max_message_bytes=info.max_message_bytes,
@@ -185,7 +211,14 @@ def read_info(info: pb.GetServerInfoResponse) -> ServerInfo:
         memory_in_flight_bytes=info.memory_in_flight_bytes,
         uptime_seconds=info.uptime.ToNanoseconds() * 1e-9,
         rpcs=list(info.rpcs),
+        routing=_label_name(info.routing),
+        routing_table=info.routing_table,
     )
+
+
+def _label_name(label: int) -> str:
+    names = pb.RouteLabel.DESCRIPTOR.values_by_number
+    return names[label].name[len("ROUTE_LABEL_") :].lower() if label in names else str(label)
 
 
 def _backend_name(backend: int) -> str:

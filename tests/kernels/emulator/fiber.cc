@@ -132,9 +132,7 @@ EMULATOR_NO_TSAN void StartFiber(Fiber& fiber, void (*entry)()) {
   fiber.lowest = stack->memory;
   fiber.bytes = Stack::kBytes;
   fiber.thread = stack->thread;
-#ifdef EMULATOR_TSAN
-  __tsan_release(&fiber);
-#endif
+  TsanRelease(&fiber);
 #ifdef EMULATOR_USES_UCONTEXT
   getcontext(&fiber.context);
   fiber.context.uc_stack.ss_sp = stack->memory;
@@ -150,19 +148,15 @@ EMULATOR_NO_TSAN void StartFiber(Fiber& fiber, void (*entry)()) {
 #endif
 }
 
-EMULATOR_NO_TSAN void FiberEntered([[maybe_unused]] Fiber& fiber) {
+EMULATOR_NO_TSAN void FiberEntered(Fiber& fiber) {
 #ifdef EMULATOR_ASAN
   __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
 #endif
-#ifdef EMULATOR_TSAN
-  __tsan_acquire(&fiber);  // what came before StartFiber
-#endif
+  TsanAcquire(&fiber);  // what came before StartFiber
 }
 
 EMULATOR_NO_TSAN bool FinishFiber(Fiber& fiber) {
-#ifdef EMULATOR_TSAN
-  __tsan_acquire(&fiber);
-#endif
+  TsanAcquire(&fiber);
 #ifdef EMULATOR_ASAN
   __asan_unpoison_memory_region(fiber.lowest, fiber.bytes);
 #endif
@@ -177,7 +171,7 @@ EMULATOR_NO_TSAN void SwitchFiber(Fiber& from, Fiber& to, [[maybe_unused]] bool 
 #endif
 #ifdef EMULATOR_TSAN
   // Lanes of a warp are not ordered by taking turns. What a fiber did comes before FinishFiber.
-  if (last) __tsan_release(&from);
+  if (last) TsanRelease(&from);
   __tsan_switch_to_fiber(to.thread, __tsan_switch_to_fiber_no_sync);
 #endif
 #ifdef EMULATOR_USES_UCONTEXT

@@ -18,7 +18,12 @@
 
 #ifdef EMULATOR_TSAN
 #include <sanitizer/tsan_interface.h>
+#ifdef __clang__
+// no_sanitize would still tell of atomics, and inlining would undo this.
+#define EMULATOR_NO_TSAN __attribute__((disable_sanitizer_instrumentation, noinline))
+#else
 #define EMULATOR_NO_TSAN __attribute__((no_sanitize_thread))
+#endif
 #else
 #define EMULATOR_NO_TSAN
 #endif
@@ -28,6 +33,19 @@
 #endif
 
 namespace emulator {
+
+// What came before TsanRelease of `p` comes, for ThreadSanitizer, before what comes after
+// TsanAcquire.
+EMULATOR_NO_TSAN inline void TsanRelease([[maybe_unused]] void* p) {
+#ifdef EMULATOR_TSAN
+  __tsan_release(p);
+#endif
+}
+EMULATOR_NO_TSAN inline void TsanAcquire([[maybe_unused]] void* p) {
+#ifdef EMULATOR_TSAN
+  __tsan_acquire(p);
+#endif
+}
 
 #ifdef EMULATOR_TSAN
 inline constexpr bool kThreadSanitizer = true;

@@ -14,7 +14,7 @@
 #include "grid.h"
 #include "sanitizers.h"
 
-constinit thread_local uint3 threadIdx, blockIdx;
+constinit thread_local uint3 threadIdx{}, blockIdx{};
 constinit thread_local dim3 blockDim, gridDim;
 
 namespace emulator {
@@ -169,7 +169,10 @@ void BuildCluster(Cluster& cluster, Launch& launch, unsigned number) {
 }
 
 void StartLanes(Warp& warp) {
-  for (Lane& lane : warp.lanes) StartFiber(lane.fiber, LaneMain);
+  for (Lane& lane : warp.lanes) {
+    StartFiber(lane.fiber, LaneMain);
+    warp.Progress();
+  }
 }
 
 void EndBlock(Block& block) {
@@ -332,33 +335,61 @@ class Group {  // clusters that are alive together
   std::uint64_t random_;              // 0: everything in order
 };
 
-// ThreadSanitizer: what builds clusters must not know that earlier ones have ended, or their lanes
-// would seem to be ordered. So a fiber builds them that knows no more than the launch's start.
+// Groups are built by a fiber. For ThreadSanitizer: what builds a group must not know that earlier
+// ones have ended, or their lanes would seem to be ordered. So the orders for the fiber pass
+// unseen, and it knows no more than the launch's start.
 class GroupBuilder {
  public:
-#ifdef EMULATOR_TSAN
-  GroupBuilder() : fiber_(__tsan_create_fiber(0)) {}
-  ~GroupBuilder() { __tsan_destroy_fiber(fiber_); }
-  EMULATOR_NO_TSAN Group* Build(Launch& launch, std::span<const unsigned> numbers,
-                                std::uint64_t random) {
-    void* const self = __tsan_get_current_fiber();
-    __tsan_switch_to_fiber(fiber_, __tsan_switch_to_fiber_no_sync);
-    Group* const group = NewGroup(launch, numbers, random);
-    __tsan_switch_to_fiber(self, 0);
-    return group;
+  GroupBuilder() {
+    AdoptThread(caller_);
+    StartFiber(builder_, Work);
+  }
+  EMULATOR_NO_TSAN ~GroupBuilder() {
+    launch_ = nullptr;
+    Switch();
+    FinishFiber(builder_);
+  }
+  EMULATOR_NO_TSAN std::unique_ptr<Group> Build(Launch& launch, std::span<const unsigned> numbers,
+                                                std::uint64_t random) {
+    launch_ = &launch;
+    numbers_ = numbers.data();
+    count_ = numbers.size();
+    random_ = random;
+    Switch();
+    TsanAcquire(&group_);
+    return std::unique_ptr<Group>(group_);
   }
 
  private:
-  static Group* NewGroup(Launch& launch, std::span<const unsigned> numbers, std::uint64_t random) {
-    return new Group(launch, numbers, random);
+  EMULATOR_NO_TSAN void Switch() {
+    current_builder = this;
+    SwitchFiber(caller_, builder_);
   }
-  void* fiber_;
-#else
-  Group* Build(Launch& launch, std::span<const unsigned> numbers, std::uint64_t random) {
-    return new Group(launch, numbers, random);
+  EMULATOR_NO_TSAN static void Work() {
+    GroupBuilder& self = *current_builder;
+    FiberEntered(self.builder_);
+    while (self.launch_ != nullptr) {
+      self.group_ = NewGroup(self.launch_, self.numbers_, self.count_, self.random_);
+      TsanRelease(&self.group_);
+      SwitchFiber(self.builder_, self.caller_);
+    }
+    SwitchFiber(self.builder_, self.caller_, true);
   }
-#endif
+  static Group* NewGroup(Launch* launch, const unsigned* numbers, std::size_t count,
+                         std::uint64_t random) {
+    return new Group(*launch, {numbers, count}, random);
+  }
+
+  static constinit thread_local GroupBuilder* current_builder;
+
+  Fiber caller_, builder_;
+  Launch* launch_ = nullptr;  // null: the work is over
+  const unsigned* numbers_ = nullptr;
+  std::size_t count_ = 0;
+  std::uint64_t random_ = 0;
+  Group* group_ = nullptr;
 };
+constinit thread_local GroupBuilder* GroupBuilder::current_builder = nullptr;
 
 }  // namespace
 
@@ -391,7 +422,7 @@ void Run(Launch& launch) {
   GroupBuilder builder;
   for (unsigned first = 0; first < count; first += together) {
     if (random != 0) random = NextRandom(random);
-    const std::unique_ptr<Group> group(builder.Build(launch, {&order[first], together}, random));
+    const std::unique_ptr<Group> group = builder.Build(launch, {&order[first], together}, random);
     group->Finish();
   }
 }

@@ -75,7 +75,7 @@ class Model {
     std::vector<std::unique_ptr<Job>> jobs;
     jobs.push_back(RandomJob());
     Job& job = *jobs[0];
-    const std::int64_t queued = batcher_.queued_jobs(), bytes = batcher_.queued_bytes();
+    const std::int64_t queued = batcher_.queued().jobs, bytes = batcher_.queued().bytes;
     const auto refusal = batcher_.Refuse(jobs, now_);
     const bool full =
         queued + 1 > options_.max_queued_jobs || bytes + job.bytes() > options_.max_queued_bytes;
@@ -199,9 +199,9 @@ class Model {
   }
 
   void CheckTotals() {
-    ASSERT_EQ(batcher_.queued_jobs(), static_cast<std::int64_t>(known_.size()));
-    ASSERT_LE(batcher_.queued_jobs(), options_.max_queued_jobs);
-    ASSERT_LE(batcher_.queued_bytes(), options_.max_queued_bytes);
+    ASSERT_EQ(batcher_.queued().jobs, static_cast<std::int64_t>(known_.size()));
+    ASSERT_LE(batcher_.queued().jobs, options_.max_queued_jobs);
+    ASSERT_LE(batcher_.queued().bytes, options_.max_queued_bytes);
     ASSERT_LE(batcher_.live_buckets(), known_.size());
   }
 
@@ -213,9 +213,9 @@ class Model {
     }
     for (const Dropped& dropped : batcher_.TakeDead(now_)) CheckDropped(dropped);
     ASSERT_TRUE(known_.empty());
-    ASSERT_EQ(batcher_.queued_jobs(), 0);
-    ASSERT_EQ(batcher_.queued_bytes(), 0);
-    ASSERT_EQ(batcher_.queued_cost(), absl::ZeroDuration());
+    ASSERT_EQ(batcher_.queued().jobs, 0);
+    ASSERT_EQ(batcher_.queued().bytes, 0);
+    ASSERT_EQ(batcher_.queued().cost, absl::ZeroDuration());
     ASSERT_EQ(batcher_.live_buckets(), 0u);
     ASSERT_EQ(batcher_.NextEvent(), absl::InfiniteFuture());
   }

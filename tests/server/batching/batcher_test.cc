@@ -220,8 +220,8 @@ TEST(Batcher, DropsExpiredJobs) {
   ASSERT_EQ(dead.size(), 1u);
   EXPECT_EQ(dead[0].why.reason, Reject::kExpired);
   EXPECT_TRUE(absl::IsDeadlineExceeded(dead[0].why.status));
-  EXPECT_EQ(batcher.queued_jobs(), 0);
-  EXPECT_EQ(batcher.queued_bytes(), 0);
+  EXPECT_EQ(batcher.queued().jobs, 0);
+  EXPECT_EQ(batcher.queued().bytes, 0);
 }
 
 TEST(Batcher, DropsHopelessJobsOnlyWhereThePredictionWasMeasured) {
@@ -278,7 +278,7 @@ TEST(Batcher, SweepFindsCancelledJobsInSteps) {
   EXPECT_EQ(batcher.TakeDead(kStart).size(), Batcher::kSweep / 2u);
   EXPECT_FALSE(batcher.DropCancelled(*next).has_value());
   EXPECT_EQ(batcher.TakeDead(kStart).size(), Batcher::kSweep / 4u);
-  EXPECT_EQ(batcher.queued_jobs(), kJobs / 2);
+  EXPECT_EQ(batcher.queued().jobs, kJobs / 2);
 }
 
 TEST(Batcher, TakeAllReturnsEveryJob) {
@@ -293,9 +293,9 @@ TEST(Batcher, TakeAllReturnsEveryJob) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_TRUE(absl::IsDeadlineExceeded(all[0].why.status));
   EXPECT_TRUE(absl::IsUnavailable(all[1].why.status));
-  EXPECT_EQ(batcher.queued_jobs(), 0);
-  EXPECT_EQ(batcher.queued_bytes(), 0);
-  EXPECT_EQ(batcher.queued_cost(), absl::ZeroDuration());
+  EXPECT_EQ(batcher.queued().jobs, 0);
+  EXPECT_EQ(batcher.queued().bytes, 0);
+  EXPECT_EQ(batcher.queued().cost, absl::ZeroDuration());
   EXPECT_EQ(batcher.live_buckets(), 0u);
 }
 

@@ -76,7 +76,7 @@ TEST(Dispatcher, HandsASubmittedJobToALane) {
   Ending ending;
 
   ASSERT_TRUE(dispatcher.Submit(Watched({.id = 1}, ending)).ok());
-  auto batch = dispatcher.WaitForBatch();
+  auto batch = dispatcher.WaitForBatch(Backend::kCpu);
   ASSERT_TRUE(batch.has_value());
   EXPECT_THAT(IdsOf(*batch), ElementsAre(1));
   EXPECT_FALSE(ending.done.HasBeenNotified());
@@ -88,7 +88,8 @@ TEST(Dispatcher, HandsASubmittedJobToALane) {
 TEST(Dispatcher, WakesAWaitingLane) {
   Dispatcher dispatcher({});
   std::thread lane([&] {
-    while (auto batch = dispatcher.WaitForBatch()) RunBatch(dispatcher, *std::move(batch));
+    while (auto batch = dispatcher.WaitForBatch(Backend::kCpu))
+      RunBatch(dispatcher, *std::move(batch));
   });
   for (int i = 0; i < 1000; ++i) {
     Ending ending;
@@ -108,7 +109,7 @@ TEST(Dispatcher, WakesALaneForEachBatch) {
   std::vector<std::thread> lanes;
   for (int i = 0; i < kLanes; ++i) {
     lanes.emplace_back([&] {
-      auto batch = dispatcher.WaitForBatch();
+      auto batch = dispatcher.WaitForBatch(Backend::kCpu);
       if (++holding == kLanes) all_hold.Notify();
       all_hold.WaitForNotificationWithTimeout(kLong);
       if (batch) RunBatch(dispatcher, *std::move(batch));
@@ -135,7 +136,7 @@ TEST(Dispatcher, RefusesAllOrNothingWithoutCallingDone) {
 
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_EQ(ReasonOf(status), "QUEUE_FULL");
-  EXPECT_EQ(dispatcher.WaitForBatch()->jobs.size(), 1u);
+  EXPECT_EQ(dispatcher.WaitForBatch(Backend::kCpu)->jobs.size(), 1u);
   dispatcher.Stop();
   EXPECT_FALSE(first.done.HasBeenNotified());
   EXPECT_FALSE(second.done.HasBeenNotified());
@@ -181,7 +182,7 @@ TEST(Dispatcher, ALaneNeverSeesACancelledJobAndItStillEnds) {
     ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 2})).ok());
     *cancelled = true;
 
-    ASSERT_THAT(IdsOf(*dispatcher.WaitForBatch()), ElementsAre(2));
+    ASSERT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(2));
     ASSERT_TRUE(absl::IsCancelled(ending.Wait()));
   }
 }
@@ -203,47 +204,32 @@ TEST(Dispatcher, ALoneJobLeavesAfterTheDelay) {
   Dispatcher dispatcher({.max_delay = Milliseconds(2)});
   ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
 
-  const auto batch = dispatcher.WaitForBatch();
+  const auto batch = dispatcher.WaitForBatch(Backend::kCpu);
 
   EXPECT_EQ(batch->reason, CloseReason::kDelay);
   EXPECT_GE(batch->jobs[0]->times.queue, Milliseconds(2));
 }
 
 TEST(Dispatcher, DrainingTakesWhatWasAcceptedAndRunsItWithoutDelay) {
-  Dispatcher dispatcher({.max_delay = absl::Hours(1)});
-  ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
+  for (const Backend backend : {Backend::kCpu, Backend::kGpu}) {
+    Dispatcher dispatcher({.max_delay = absl::Hours(1)});
+    Ending ending;
+    ASSERT_TRUE(dispatcher.Submit(Watched({.route = backend}, ending)).ok());
 
-  dispatcher.BeginDrain();
+    dispatcher.BeginDrain();
 
-  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
-  auto batch = dispatcher.WaitForBatch();
-  EXPECT_EQ(batch->reason, CloseReason::kDrain);
-  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
-  RunBatch(dispatcher, *std::move(batch));
-  EXPECT_TRUE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
-}
-
-TEST(Dispatcher, IsNotIdleUntilDoneHasReturned) {
-  Dispatcher dispatcher({});
-  absl::Notification called, go_on;
-  auto jobs = OneJob({.deadline = absl::Now() + Milliseconds(20)});
-  jobs[0]->done = [&](Job&, const absl::Status&) {
-    called.Notify();
-    go_on.WaitForNotification();
-  };
-  ASSERT_TRUE(dispatcher.Submit(std::move(jobs)).ok());
-  ASSERT_TRUE(called.WaitForNotificationWithTimeout(kLong));
-
-  EXPECT_FALSE(dispatcher.WaitUntilIdle(absl::InfinitePast()));
-  go_on.Notify();
-  EXPECT_TRUE(dispatcher.WaitUntilIdle(absl::Now() + kLong));
+    auto batch = dispatcher.WaitForBatch(backend);
+    EXPECT_EQ(batch->reason, CloseReason::kDrain);
+    RunBatch(dispatcher, *std::move(batch));
+    EXPECT_TRUE(ending.Wait().ok());
+  }
 }
 
 TEST(Dispatcher, StopEndsWhatIsQueuedAndReleasesLanes) {
   Dispatcher dispatcher({});
   Ending ending;
   ASSERT_TRUE(dispatcher.Submit(OneJob({})).ok());
-  const auto running = dispatcher.WaitForBatch();
+  const auto running = dispatcher.WaitForBatch(Backend::kCpu);
   ASSERT_TRUE(dispatcher.Submit(Watched({}, ending)).ok());
 
   dispatcher.Stop();
@@ -251,7 +237,7 @@ TEST(Dispatcher, StopEndsWhatIsQueuedAndReleasesLanes) {
 
   EXPECT_TRUE(ending.done.HasBeenNotified());
   EXPECT_TRUE(absl::IsUnavailable(ending.Wait()));
-  EXPECT_FALSE(dispatcher.WaitForBatch().has_value());
+  EXPECT_FALSE(dispatcher.WaitForBatch(Backend::kCpu).has_value());
   const absl::Status refused = dispatcher.Submit(OneJob({}));
   EXPECT_TRUE(absl::IsUnavailable(refused));
   EXPECT_EQ(ReasonOf(refused), "DRAINING");
@@ -260,7 +246,7 @@ TEST(Dispatcher, StopEndsWhatIsQueuedAndReleasesLanes) {
 
 TEST(Dispatcher, StopReleasesAWaitingLane) {
   Dispatcher dispatcher({});
-  std::thread lane([&] { EXPECT_FALSE(dispatcher.WaitForBatch().has_value()); });
+  std::thread lane([&] { EXPECT_FALSE(dispatcher.WaitForBatch(Backend::kCpu).has_value()); });
 
   dispatcher.Stop();
 
@@ -299,7 +285,7 @@ TEST(Dispatcher, CountsWhatHappens) {
   *cancelled = true;
   dispatcher.NotifyCancelled();
   EXPECT_TRUE(absl::IsCancelled(ending.Wait()));
-  auto batch = dispatcher.WaitForBatch();
+  auto batch = dispatcher.WaitForBatch(Backend::kCpu);
   EXPECT_EQ(ValueOf(metrics, "factord_running_jobs"), 1);
   RunBatch(dispatcher, *std::move(batch));
   dispatcher.Stop();
@@ -310,6 +296,162 @@ TEST(Dispatcher, CountsWhatHappens) {
   for (const char* reason : {"queue_full", "expired", "hopeless", "cancelled", "draining"}) {
     EXPECT_EQ(ValueOf(metrics, "factord_rejected_total", reason), 1) << reason;
   }
+}
+
+const JobTraits kToGpu = {.id = 1, .route = Backend::kGpu};
+
+TEST(Dispatcher, AJobWaitsForItsRoute) {
+  Dispatcher dispatcher({});
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 1, .route = Backend::kGpu})).ok());
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 2})).ok());
+
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(2));
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kGpu)), ElementsAre(1));
+}
+
+TEST(Dispatcher, WakesTheLaneOfTheRoute) {
+  Dispatcher dispatcher({});
+  std::atomic<int> ran[kBackends] = {};
+  std::vector<std::thread> lanes;
+  for (const Backend backend : {Backend::kCpu, Backend::kGpu}) {
+    lanes.emplace_back([&, backend] {
+      while (auto batch = dispatcher.WaitForBatch(backend)) {
+        ran[static_cast<int>(backend)] += static_cast<int>(batch->jobs.size());
+        RunBatch(dispatcher, *std::move(batch));
+      }
+    });
+  }
+  for (int i = 0; i < 300; ++i) {
+    Ending ending;
+    const Backend route = i % 3 == 0 ? Backend::kGpu : Backend::kCpu;
+    ASSERT_TRUE(dispatcher.Submit(Watched({.route = route}, ending)).ok());
+    ASSERT_TRUE(ending.Wait().ok());
+  }
+
+  dispatcher.Stop();
+  for (auto& lane : lanes) lane.join();
+  EXPECT_EQ(ran[0], 200);
+  EXPECT_EQ(ran[1], 100);
+}
+
+TEST(Dispatcher, LimitsHoldForAllBackendsTogether) {
+  Dispatcher jobs({.max_queued_jobs = 2});
+  Dispatcher bytes({.max_queued_bytes = 2 * MakeJob({})->bytes()});
+  for (Dispatcher* dispatcher : {&jobs, &bytes}) {
+    ASSERT_TRUE(dispatcher->Submit(OneJob(kToGpu)).ok());
+    ASSERT_TRUE(dispatcher->Submit(OneJob({})).ok());
+
+    EXPECT_EQ(ReasonOf(dispatcher->Submit(OneJob(kToGpu))), "QUEUE_FULL");
+    EXPECT_EQ(ReasonOf(dispatcher->Submit(OneJob({}))), "QUEUE_FULL");
+  }
+}
+
+TEST(Dispatcher, EndsDeadJobsOfEveryBackend) {
+  Dispatcher dispatcher({});
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  Ending expired, gone;
+  ASSERT_TRUE(
+      dispatcher
+          .Submit(Watched({.deadline = absl::Now() + Milliseconds(20), .route = Backend::kGpu},
+                          expired))
+          .ok());
+  ASSERT_TRUE(
+      dispatcher.Submit(Watched({.cancelled = cancelled, .route = Backend::kGpu}, gone)).ok());
+
+  *cancelled = true;
+  dispatcher.NotifyCancelled();
+
+  EXPECT_TRUE(absl::IsCancelled(gone.Wait()));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(expired.Wait()));
+}
+
+TEST(Dispatcher, WhatFailedRunsAgainOnTheCpuUnlessPinned) {
+  Dispatcher dispatcher({.max_queued_jobs = 3});
+  Ending pinned;
+  for (int id : {1, 2}) {
+    ASSERT_TRUE(dispatcher.Submit(OneJob({.id = id, .route = Backend::kGpu})).ok());
+  }
+  ASSERT_TRUE(
+      dispatcher.Submit(Watched({.id = 3, .route = Backend::kGpu, .pinned = true}, pinned)).ok());
+
+  auto batch = dispatcher.WaitForBatch(Backend::kGpu);
+  ASSERT_EQ(batch->jobs.size(), 3u);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 4})).ok());  // full
+  dispatcher.Finished(3);
+  dispatcher.Requeue(std::move(batch->jobs), absl::ResourceExhaustedError("too large"));
+
+  EXPECT_TRUE(absl::IsResourceExhausted(pinned.Wait()));
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(4, 4, 4, 1, 2));
+}
+
+TEST(Dispatcher, WhatFailedKeepsItsDeadlineButNotThePredictionForTheGpu) {
+  FakeClock clock;
+  Dispatcher dispatcher({}, nullptr, clock.function());
+  Ending ending;
+  ASSERT_TRUE(dispatcher
+                  .Submit(Watched({.predicted = Milliseconds(10),
+                                   .measured = true,
+                                   .deadline = clock.now() + Milliseconds(100),
+                                   .route = Backend::kGpu},
+                                  ending))
+                  .ok());
+  auto batch = dispatcher.WaitForBatch(Backend::kGpu);
+  clock.ms = 95;  // hopeless, were the prediction for the CPU
+  dispatcher.Requeue(std::move(batch->jobs), absl::UnavailableError("device lost"));
+  EXPECT_FALSE(ending.done.HasBeenNotified());
+
+  clock.ms = 100;
+  dispatcher.NotifyCancelled();
+
+  EXPECT_TRUE(absl::IsDeadlineExceeded(ending.Wait()));
+}
+
+TEST(Dispatcher, WhatFailedEndsOnceStopped) {
+  Dispatcher dispatcher({});
+  Ending ending;
+  ASSERT_TRUE(dispatcher.Submit(Watched(kToGpu, ending)).ok());
+  auto batch = dispatcher.WaitForBatch(Backend::kGpu);
+
+  dispatcher.Stop();
+  dispatcher.Requeue(std::move(batch->jobs), absl::InternalError("why"));
+
+  EXPECT_TRUE(ending.done.HasBeenNotified());
+  EXPECT_EQ(ReasonOf(ending.Wait()), "DRAINING");
+}
+
+TEST(Dispatcher, LosingTheGpuMovesWhatWaitsForItToTheCpu) {
+  Metrics metrics({});
+  Dispatcher dispatcher({}, &metrics);
+  Ending pinned;
+  ASSERT_TRUE(dispatcher.Submit(OneJob(kToGpu)).ok());
+  ASSERT_TRUE(
+      dispatcher.Submit(Watched({.id = 2, .route = Backend::kGpu, .pinned = true}, pinned)).ok());
+
+  dispatcher.LoseGpu();
+  dispatcher.LoseGpu();
+
+  EXPECT_TRUE(absl::IsUnavailable(pinned.Wait()));
+  EXPECT_EQ(ReasonOf(pinned.Wait()), "NO_BACKEND");
+  auto batch = dispatcher.WaitForBatch(Backend::kCpu);
+  EXPECT_THAT(IdsOf(*batch), ElementsAre(1));
+  EXPECT_EQ(batch->jobs[0]->route, Backend::kCpu);
+  EXPECT_EQ(ValueOf(metrics, "factord_rejected_total", "no_backend"), 1);
+}
+
+TEST(Dispatcher, WithoutAGpuItsWorkGoesToTheCpuOrIsRefused) {
+  Dispatcher dispatcher({});
+  dispatcher.LoseGpu();
+
+  ASSERT_TRUE(dispatcher.Submit(OneJob(kToGpu)).ok());
+  auto both = OneJob({.id = 2});
+  both.push_back(MakeJob({.id = 3, .route = Backend::kGpu, .pinned = true}));
+  const absl::Status refused = dispatcher.Submit(std::move(both));
+
+  EXPECT_TRUE(absl::IsUnavailable(refused));
+  EXPECT_TRUE(RetryDelayOf(refused).has_value());
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(1));
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 4, .pinned = true})).ok());  // to the CPU
+  EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(4));
 }
 
 }  // namespace

@@ -200,7 +200,7 @@ TEST(Fairness, RemembersABoundedNumberOfClients) {
       ASSERT_TRUE(lane.Step());
     }
     ASSERT_LE(lane.batcher.known_clients(),
-              FairClock::kMaxParked + static_cast<std::size_t>(lane.batcher.queued_jobs()));
+              FairClock::kMaxParked + static_cast<std::size_t>(lane.batcher.queued().jobs));
   }
   while (lane.Step()) {
   }

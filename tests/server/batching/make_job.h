@@ -35,6 +35,8 @@ struct JobTraits {
   Priority priority = Priority::kNormal;
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled = nullptr;
+  Backend route = Backend::kCpu;
+  bool pinned = false;
 };
 
 // Its `done` does nothing.
@@ -49,6 +51,8 @@ inline std::unique_ptr<Job> MakeJob(const JobTraits& traits) {
   job->cancelled = traits.cancelled;
   job->predicted = traits.predicted;
   job->predicted_measured = traits.measured;
+  job->route = traits.route;
+  job->pinned = traits.pinned;
   job->done = [](Job&, const absl::Status&) {};
   return job;
 }

@@ -28,6 +28,11 @@ TEST(CostModel, SaysThatADefaultWasNotMeasured) {
   EXPECT_GT(prediction.time, absl::ZeroDuration());
 }
 
+TEST(CostModel, ByDefaultAGpuIsFaster) {
+  EXPECT_LT(CostModel(Backend::kGpu).Predict(Square(64), 10).time,
+            CostModel(Backend::kCpu).Predict(Square(64), 10).time / 10);
+}
+
 TEST(CostModel, EvenEmptyMatricesCost) {
   EXPECT_GT(CostModel().Predict(Square(0), 1).time, absl::ZeroDuration());
 }

@@ -59,7 +59,7 @@ class TestJob {
   const Job& job() const { return *job_; }
 
  private:
-  friend void RunBatch(Factorizer& factorizer, std::initializer_list<TestJob*> jobs);
+  friend absl::Status RunStatus(Factorizer& factorizer, std::initializer_list<TestJob*> jobs);
 
   void Allocate(Operand operand) {
     // Never empty, so that an empty operand's pointer is not null.
@@ -79,8 +79,8 @@ class TestJob {
   std::unique_ptr<Job> job_;
 };
 
-// One batch of all of them.
-inline void RunBatch(Factorizer& factorizer, std::initializer_list<TestJob*> jobs) {
+// One batch of all of them; what Run said.
+inline absl::Status RunStatus(Factorizer& factorizer, std::initializer_list<TestJob*> jobs) {
   Batch batch;
   for (TestJob* test : jobs) {
     auto job = std::make_unique<Job>();
@@ -91,10 +91,15 @@ inline void RunBatch(Factorizer& factorizer, std::initializer_list<TestJob*> job
     }
     batch.jobs.push_back(std::move(job));
   }
-  const absl::Status status = factorizer.Run(batch);
-  if (!status.ok()) std::abort();
+  absl::Status status = factorizer.Run(batch);
   std::size_t next = 0;
   for (TestJob* test : jobs) test->job_ = std::move(batch.jobs[next++]);
+  return status;
+}
+
+inline void RunBatch(Factorizer& factorizer, std::initializer_list<TestJob*> jobs) {
+  const absl::Status status = RunStatus(factorizer, jobs);
+  if (!status.ok()) std::abort();
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <ostream>
@@ -16,6 +17,7 @@ namespace factord::testing {
 struct Engine {
   std::string name;
   std::function<std::unique_ptr<Factorizer>()> make;
+  std::int64_t many = 512;  // matrices of a large batch
 };
 inline void PrintTo(const Engine& engine, std::ostream* out) { *out << engine.name; }
 inline std::string EngineName(const ::testing::TestParamInfo<Engine>& info) {

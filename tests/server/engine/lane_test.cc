@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -14,11 +15,16 @@ namespace {
 class FakeFactorizer : public Factorizer {
  public:
   explicit FakeFactorizer(absl::Status status) : status_(std::move(status)) {}
-  absl::Status Run(Batch&) override { return status_; }
+  absl::Status Run(Batch&) override {
+    healthy_ = !absl::IsUnavailable(status_);
+    return status_;
+  }
+  bool healthy() const override { return healthy_; }
   std::string_view PathOf(const Spec&) const override { return "fake"; }
 
  private:
   const absl::Status status_;
+  std::atomic<bool> healthy_{true};
 };
 
 struct Ended {
@@ -74,6 +80,46 @@ TEST(Lane, EngineErrorEndsEveryJobOfTheBatch) {
   const auto ended = RunTwoJobs(absl::UnavailableError("device lost"), nullptr);
   ASSERT_EQ(ended.size(), 2u);
   for (const Ended& job : ended) EXPECT_EQ(job.status.code(), absl::StatusCode::kUnavailable);
+}
+
+// Gives a lane batches of one job until it takes no more, or `most`; returns how many it took, and
+// what it said of those that failed.
+std::pair<int, std::vector<absl::Status>> RunBatches(const absl::Status& status, int most) {
+  int taken = 0;
+  std::vector<absl::Status> failed;
+  FakeFactorizer factorizer(status);
+  {
+    Lane lane(
+        "lane", factorizer,
+        [&]() -> std::optional<Batch> {
+          if (taken == most) return std::nullopt;
+          ++taken;
+          Batch batch;
+          batch.jobs.push_back(std::make_unique<Job>());
+          batch.jobs[0]->done = [](Job&, const absl::Status& s) { EXPECT_TRUE(s.ok()); };
+          return batch;
+        },
+        nullptr,
+        [&](Batch batch, const absl::Status& s) {
+          EXPECT_EQ(batch.jobs.size(), 1u);
+          failed.push_back(s);
+        });
+  }
+  return {taken, failed};
+}
+
+TEST(Lane, FailedBatchesAreHandedOverUncompleted) {
+  EXPECT_EQ(RunBatches(absl::OkStatus(), 3).second.size(), 0u);
+  const absl::Status too_large = absl::ResourceExhaustedError("too large");
+  const auto [taken, failed] = RunBatches(too_large, 3);
+  EXPECT_EQ(taken, 3);
+  EXPECT_EQ(failed, (std::vector<absl::Status>(3, too_large)));
+}
+
+TEST(Lane, TakesNoMoreBatchesOnceItsFactorizerIsNotHealthy) {
+  const auto [taken, failed] = RunBatches(absl::UnavailableError("device lost"), 3);
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(failed.size(), 1u);
 }
 
 TEST(Lane, StopsWhenThereIsNothing) {

@@ -1,0 +1,40 @@
+# CUDA's compiler: the one that is named, on PATH, in /usr/local/cuda, or what `tools/install --cuda` put into build/cuda.
+# FACTORD_CUDA: whether to use it, by default where there is one.
+get_filename_component(FACTORD_ROOT "${CMAKE_CURRENT_LIST_DIR}/.." ABSOLUTE)
+
+if(CMAKE_CUDA_COMPILER)
+  set(FACTORD_NVCC ${CMAKE_CUDA_COMPILER})
+elseif(DEFINED ENV{CUDACXX})
+  set(FACTORD_NVCC $ENV{CUDACXX})
+else()
+  find_program(FACTORD_NVCC nvcc PATHS /usr/local/cuda/bin ${FACTORD_ROOT}/build/cuda/bin)
+  mark_as_advanced(FACTORD_NVCC)
+endif()
+if(FACTORD_NVCC)
+  set(cuda_found ON)
+else()
+  set(cuda_found OFF)
+endif()
+option(FACTORD_CUDA "Build the GPU engine" ${cuda_found})
+
+if(FACTORD_CUDA)
+  if(NOT FACTORD_NVCC)
+    message(FATAL_ERROR "FACTORD_CUDA is on and there is no nvcc: `tools/install --cuda` installs one")
+  endif()
+  set(FACTORD_CUDA_ARCHITECTURES "90a;100a" CACHE STRING "What the kernels are compiled for: H100 and H200; B200 and B300")
+  set(CMAKE_CUDA_COMPILER ${FACTORD_NVCC})
+  set(CMAKE_CUDA_ARCHITECTURES OFF)  # ours are given to the kernels' own targets: CMake 3.25 does not know them all
+  enable_language(CUDA)
+  find_package(CUDAToolkit 13.0 REQUIRED)
+endif()
+
+# The options of every target with .cu files. A static runtime, so that a binary starts where there is no CUDA at all.
+function(factord_cuda_compile target)
+  set(options -std=c++20 -O3 --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra,-Werror)
+  foreach(architecture ${FACTORD_CUDA_ARCHITECTURES})
+    list(APPEND options --generate-code=arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${options}>")
+  set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF CUDA_RUNTIME_LIBRARY Static)
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+endfunction()

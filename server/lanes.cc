@@ -1,0 +1,76 @@
+#include "server/lanes.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "spdlog/spdlog.h"
+
+namespace factord {
+namespace {
+
+Fallback ReasonFor(const Factorizer& factorizer, const absl::Status& status) {
+  if (!factorizer.healthy()) return Fallback::kDeviceLost;
+  return absl::IsResourceExhausted(status) ? Fallback::kOutOfMemory : Fallback::kError;
+}
+
+}  // namespace
+
+Lanes::Lanes(Factorizer& cpu, const std::vector<Gpu>& gpus, Dispatcher& dispatcher, Costs& costs,
+             Metrics& metrics)
+    : dispatcher_(dispatcher), costs_(costs), metrics_(metrics), gpu_lanes_(0) {
+  for (const Gpu& gpu : gpus) gpu_lanes_ += static_cast<int>(gpu.factorizers.size());
+  if (gpu_lanes_ == 0) dispatcher_.LoseGpu();
+  Add("cpu", Backend::kCpu, 0, cpu);
+  for (std::size_t device = 0; device < gpus.size(); ++device) {
+    const Gpu& gpu = gpus[device];
+    for (std::size_t i = 0; i < gpu.factorizers.size(); ++i) {
+      Add(absl::StrCat("gpu ", gpu.index, " ", i), Backend::kGpu, device + 1, *gpu.factorizers[i]);
+    }
+  }
+}
+
+void Lanes::Add(const std::string& name, Backend backend, std::size_t device,
+                Factorizer& factorizer) {
+  Lane::Failed failed;
+  if (backend == Backend::kGpu) {
+    failed = [this, device, &factorizer](Batch batch, const absl::Status& status) {
+      Failed(device, factorizer, std::move(batch), status);
+    };
+  }
+  lanes_.push_back(std::make_unique<Lane>(
+      name, factorizer, [this, backend] { return dispatcher_.WaitForBatch(backend); },
+      [this, backend, device](Batch& batch, absl::Time, absl::Duration elapsed,
+                              const absl::Status& status) {
+        Finished(backend, device, batch, elapsed, status);
+      },
+      std::move(failed)));
+}
+
+void Lanes::Finished(Backend backend, std::size_t device, const Batch& batch,
+                     absl::Duration elapsed, const absl::Status& status) {
+  dispatcher_.Finished(static_cast<std::int64_t>(batch.jobs.size()));
+  if (!status.ok()) {
+    spdlog::error("{}: a batch of {} matrices failed: {}", std::string(Name(backend)),
+                  batch.matrices(), status.ToString());
+    return;
+  }
+  // One bucket, so nearly one size: the first job stands for all.
+  costs_[static_cast<std::size_t>(backend)].Observe(batch.jobs[0]->spec, batch.matrices(), elapsed);
+  metrics_.BatchEnded(batch, elapsed, device);
+}
+
+// On the thread of the factorizer's lane, which takes no more batches where it is not healthy: so
+// each lane is counted out once.
+void Lanes::Failed(std::size_t device, const Factorizer& factorizer, Batch batch,
+                   const absl::Status& status) {
+  metrics_.FellBack(device, ReasonFor(factorizer, status));
+  if (!factorizer.healthy()) metrics_.SetDeviceHealthy(device, false);
+  if (!factorizer.healthy() && --gpu_lanes_ == 0) {
+    spdlog::error("no GPU works any more: its work goes to the CPU");
+    dispatcher_.LoseGpu();
+  }
+  dispatcher_.Requeue(std::move(batch.jobs), status);
+}
+
+}  // namespace factord

@@ -1,0 +1,84 @@
+#include "server/metrics/metrics.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace factord {
+namespace {
+
+// The value of a counter or gauge, or a histogram's count, by name and labels; -1: there is none.
+double ValueOf(const Metrics& metrics, const std::string& name,
+               const std::map<std::string, std::string>& labels) {
+  for (const prometheus::MetricFamily& family : metrics.registry()->Collect()) {
+    if (family.name != name) continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      std::map<std::string, std::string> found;
+      for (const auto& label : metric.label) found[label.name] = label.value;
+      if (found != labels) continue;
+      if (family.type == prometheus::MetricType::Histogram) {
+        return static_cast<double>(metric.histogram.sample_count);
+      }
+      return family.type == prometheus::MetricType::Counter ? metric.counter.value
+                                                            : metric.gauge.value;
+    }
+  }
+  return -1;
+}
+
+Batch OneMatrix() {
+  Batch batch;
+  batch.jobs.push_back(std::make_unique<Job>());
+  batch.jobs[0]->count = 1;
+  return batch;
+}
+
+TEST(Metrics, BatchesAreCountedByDevice) {
+  Metrics metrics({}, {"cpu", "gpu0", "gpu3"});
+  metrics.BatchEnded(OneMatrix(), absl::Seconds(2), 2);
+  metrics.BatchEnded(OneMatrix(), absl::Seconds(1));
+
+  const auto batches = [&](const char* device) {
+    return ValueOf(metrics, "factord_batches_total",
+                   {{"close_reason", "idle"}, {"device", device}});
+  };
+  EXPECT_EQ(batches("cpu"), 1);
+  EXPECT_EQ(batches("gpu0"), 0);
+  EXPECT_EQ(batches("gpu3"), 1);
+  EXPECT_EQ(ValueOf(metrics, "factord_lane_busy_seconds_total", {{"device", "gpu3"}}), 2);
+  EXPECT_EQ(ValueOf(metrics, "factord_batch_matrices", {{"device", "gpu3"}}), 1);
+}
+
+TEST(Metrics, RoutesAreCountedByBackendAndLabel) {
+  Metrics metrics({});
+  metrics.Routed(Backend::kGpu, RouteLabel::kEstimated);
+  const auto routes = [&](const char* backend, const char* label) {
+    return ValueOf(metrics, "factord_route_total", {{"backend", backend}, {"label", label}});
+  };
+  EXPECT_EQ(routes("gpu", "estimated"), 1);
+  EXPECT_EQ(routes("gpu", "measured"), 0);
+  EXPECT_EQ(routes("cpu", "default"), 0);
+}
+
+TEST(Metrics, DevicesTellTheirState) {
+  Metrics metrics({}, {"cpu", "gpu0"});
+  EXPECT_EQ(ValueOf(metrics, "factord_device_healthy", {{"device", "gpu0"}}), 1);
+
+  metrics.SetDeviceHealthy(1, false);
+  metrics.FellBack(1, Fallback::kDeviceLost);
+  metrics.SetDeviceMemory(1, MemoryKind::kPinned, 77);
+
+  EXPECT_EQ(ValueOf(metrics, "factord_device_healthy", {{"device", "gpu0"}}), 0);
+  EXPECT_EQ(ValueOf(metrics, "factord_device_healthy", {{"device", "cpu"}}), 1);
+  EXPECT_EQ(ValueOf(metrics, "factord_device_fallbacks_total",
+                    {{"device", "gpu0"}, {"reason", "device_lost"}}),
+            1);
+  EXPECT_EQ(
+      ValueOf(metrics, "factord_device_memory_bytes", {{"device", "gpu0"}, {"kind", "pinned"}}),
+      77);
+}
+
+}  // namespace
+}  // namespace factord
