@@ -16,6 +16,7 @@
 #include "kernels/householder.h"
 #include "kernels/panel/panel.h"
 #include "tests/kernels/device_array.h"
+#include "tests/kernels/same_bits.h"
 #include "tests/support/generators.h"
 #include "tests/support/residuals.h"
 
@@ -83,11 +84,6 @@ std::vector<T> Resized(const std::vector<T>& a, Shape from, Shape to) {
                 result.begin() + static_cast<std::ptrdiff_t>(c) * to.rows);
   }
   return result;
-}
-
-template <class T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
 }
 
 // What a panel gives: R and V, column-major, and tau, of each column.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/kernels/qr_harness.h"
+#include "tests/kernels/same_bits.h"
 #include "tests/support/generators.h"
 #include "tests/support/residuals.h"
 
@@ -65,10 +66,7 @@ std::vector<Result<T>> MustRun(const Problem& problem, const std::vector<Item<T>
   return results;
 }
 
-template <class T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
+using testing::SameBits;
 template <class T>
 bool SameBits(const Result<T>& a, const Result<T>& b) {
   return SameBits(a.q, b.q) && SameBits(a.r, b.r) && SameBits(a.reflectors, b.reflectors) &&
