@@ -39,16 +39,18 @@ std::string NameOf(const ::testing::TestParamInfo<Options>& info) {
   std::string name = options.scheduler == Scheduler::kThreaded ? "Threaded" : "Sequential";
   if (options.seed != 0) name += "Seed" + std::to_string(options.seed);
   if (!options.deferred_copies) name += "Immediate";
+  if (!options.races_within_warps) name += "OneThreadAWarp";
   return name;
 }
-INSTANTIATE_TEST_SUITE_P(All, EmulatorTest,
-                         ::testing::Values(Options{.scheduler = Scheduler::kSequential},
-                                           Options{.scheduler = Scheduler::kSequential, .seed = 1},
-                                           Options{.scheduler = Scheduler::kSequential, .seed = 2},
-                                           Options{.scheduler = Scheduler::kSequential,
-                                                   .deferred_copies = false},
-                                           Options{.scheduler = Scheduler::kThreaded}),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    All, EmulatorTest,
+    ::testing::Values(Options{.scheduler = Scheduler::kSequential},
+                      Options{.scheduler = Scheduler::kSequential, .seed = 1},
+                      Options{.scheduler = Scheduler::kSequential, .seed = 2},
+                      Options{.scheduler = Scheduler::kSequential, .deferred_copies = false},
+                      Options{.scheduler = Scheduler::kThreaded},
+                      Options{.scheduler = Scheduler::kThreaded, .races_within_warps = false}),
+    NameOf);
 
 // What must end the process is tried in the default way. The child process starts anew: others may
 // have threads.
@@ -703,27 +705,27 @@ __global__ void NoRelease(int* out) {
 
 TEST_F(EmulatorDeathTest, Races) {
   if (!emulator::kThreadSanitizer) GTEST_SKIP() << "without ThreadSanitizer";
-  constexpr int kThreadSanitizersExit = 66;
-  for (const Scheduler scheduler : {Scheduler::kSequential, Scheduler::kThreaded}) {
-    SCOPED_TRACE(scheduler == Scheduler::kThreaded ? "threaded" : "sequential");
-    emulator::SetOptions({.scheduler = scheduler});
+  for (const Options& options :
+       {Options{.scheduler = Scheduler::kSequential}, Options{.scheduler = Scheduler::kThreaded},
+        Options{.scheduler = Scheduler::kThreaded, .races_within_warps = false}}) {
+    SCOPED_TRACE(NameOf({options, 0}));
+    emulator::SetOptions(options);
     DeviceArray<int> out(64);
     out.Fill(0);
     const auto run = [&out](void (*kernel)(int*), const LaunchConfig& config) {
       (void)Launch(kernel, config, out.data());
       std::exit(0);
     };
+    const ::testing::ExitedWithCode race(66);  // ThreadSanitizer's
     const LaunchConfig warps{.grid = 1, .threads = 64, .shared_bytes = 256};
-    for (const auto kernel : {NoBlockBarrier, NoInitBarrier, OverwritesTooEarly}) {
-      EXPECT_EXIT(run(kernel, warps), ::testing::ExitedWithCode(kThreadSanitizersExit),
-                  "data race");
-    }
-    EXPECT_EXIT(run(NoWarpBarrier, {.grid = 1, .threads = 32, .shared_bytes = 256}),
-                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
-    EXPECT_EXIT(run(NoFlag, {.grid = 2, .threads = 32}),
-                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
-    EXPECT_EXIT(run(NoRelease, {.grid = 2, .threads = 1, .cooperative = true}),
-                ::testing::ExitedWithCode(kThreadSanitizersExit), "data race");
+    EXPECT_EXIT(run(NoBlockBarrier, warps), race, "data race");
+    EXPECT_EXIT(run(NoInitBarrier, warps), race, "data race");
+    EXPECT_EXIT(run(OverwritesTooEarly, warps), race, "data race");
+    EXPECT_EXIT(run(NoFlag, {.grid = 2, .threads = 32}), race, "data race");
+    EXPECT_EXIT(run(NoRelease, {.grid = 2, .threads = 1, .cooperative = true}), race, "data race");
+    const LaunchConfig warp{.grid = 1, .threads = 32, .shared_bytes = 256};
+    EXPECT_EXIT(run(NoWarpBarrier, warp),
+                ::testing::ExitedWithCode(options.races_within_warps ? 66 : 0), "");
   }
 }
 

@@ -11,7 +11,14 @@
 
 namespace emulator {
 
-struct Stack;  // of a fiber; it is used again
+// The stacks of the fibers of a warp; they are used again.
+struct StackSet;
+inline constexpr int kStacks = 32;  // of a set
+
+// `one_thread`: ThreadSanitizer sees a set's fibers as one thread, otherwise as a thread each.
+StackSet* TakeStacks(bool one_thread);
+// Once none of its fibers runs. False where a stack overflowed.
+bool ReturnStacks(StackSet* stacks);
 
 struct Fiber {
 #ifdef EMULATOR_USES_UCONTEXT
@@ -19,7 +26,6 @@ struct Fiber {
 #else
   void* stack_pointer = nullptr;  // while it doesn't run
 #endif
-  Stack* own_stack = nullptr;
   // What the sanitizers know it by.
   const void* lowest = nullptr;
   std::size_t bytes = 0;
@@ -30,13 +36,12 @@ struct Fiber {
 // The calling OS thread's own stack as a fiber, to come back to.
 void AdoptThread(Fiber& fiber);
 
-// With a stack of its own; `entry` begins at the first switch to it, first calls FiberEntered and
-// never returns.
-void StartFiber(Fiber& fiber, void (*entry)());
+// On stack `number` of the set; `entry` begins at the first switch to it, first calls FiberEntered
+// and never returns.
+void StartFiber(Fiber& fiber, StackSet& stacks, int number, void (*entry)());
 void FiberEntered(Fiber& fiber);
-
-// After its last switch. False where its stack overflowed.
-bool FinishFiber(Fiber& fiber);
+// After the last switch from it: what it did comes before what follows.
+void FinishFiber(Fiber& fiber);
 
 // `last`: `from` is never switched to again.
 void SwitchFiber(Fiber& from, Fiber& to, bool last = false);

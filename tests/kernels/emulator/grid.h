@@ -85,6 +85,7 @@ struct Warp {
   int number = 0;
   Block* block = nullptr;
   std::vector<Lane> lanes;
+  StackSet* stacks = nullptr;  // of the lanes
 
   // The meeting of all lanes in a warp primitive. Exchanges alternate, so that a lane may enter the
   // next meeting while others still read the last one's.
@@ -147,6 +148,7 @@ struct Launch {
   unsigned cluster = 1;
   std::size_t shared_bytes = 0;
   bool cooperative = false;
+  bool lanes_are_threads = true;  // for ThreadSanitizer
   const std::function<void()>* thread = nullptr;
   std::atomic<std::uint64_t> fence = 0;
 };

@@ -86,13 +86,13 @@ EMULATOR_NO_TSAN void SetCurrent(Lane* lane) {
   gridDim = launch.grid;
 }
 
-void Enter(Fiber& from, Lane* lane, bool last = false) {
+void Enter(Fiber& from, Lane* lane) {
   SetCurrent(lane);
-  SwitchFiber(from, lane->fiber, last);
+  SwitchFiber(from, lane->fiber);
 }
-void Leave(Lane& lane, bool last = false) {
+void Leave(Lane& lane) {
   SetCurrent(nullptr);
-  SwitchFiber(lane.fiber, *lane.warp->scheduler, last);
+  SwitchFiber(lane.fiber, *lane.warp->scheduler);
 }
 
 // Returns once it is this lane's turn.
@@ -107,7 +107,8 @@ void Yield(Lane& lane) {
   }
 }
 
-void RunLane(Lane& lane) {
+// Returns which lane is next.
+Lane* RunLane(Lane& lane) {
   Warp& warp = *lane.warp;
   (*lane.block->cluster->launch->thread)();
   if (const int arrived = warp.arrived.load(std::memory_order_relaxed)) {
@@ -119,17 +120,18 @@ void RunLane(Lane& lane) {
   warp.finished = warp.finished + 1;
   warp.Progress();
   lane.block->finished.fetch_add(1, std::memory_order_relaxed);
-  if (Lane* const next = NextReady(warp, lane.number)) {
-    Enter(lane.fiber, next, true);
-  } else {
-    Leave(lane, true);
-  }
+  return NextReady(warp, lane.number);
 }
+
+Fiber* SchedulerOf(const Lane& lane) { return lane.warp->scheduler; }
 
 EMULATOR_NO_TSAN void LaneMain() {
   Lane& lane = *current_lane;
   FiberEntered(lane.fiber);
-  RunLane(lane);
+  Fiber* const scheduler = SchedulerOf(lane);
+  Lane* const next = RunLane(lane);
+  SetCurrent(next);
+  SwitchFiber(lane.fiber, next != nullptr ? next->fiber : *scheduler, true);
 }
 
 // ---- building and ending clusters
@@ -169,21 +171,19 @@ void BuildCluster(Cluster& cluster, Launch& launch, unsigned number) {
 }
 
 void StartLanes(Warp& warp) {
+  warp.stacks = TakeStacks(!warp.block->cluster->launch->lanes_are_threads);
   for (Lane& lane : warp.lanes) {
-    StartFiber(lane.fiber, LaneMain);
+    StartFiber(lane.fiber, *warp.stacks, lane.number, LaneMain);
     warp.Progress();
   }
 }
 
 void EndBlock(Block& block) {
-  block.finished.load(
-      std::memory_order_acquire);  // its lanes' last writes come before what follows
   for (Warp& warp : block.warps) {
-    for (Lane& lane : warp.lanes) {
-      if (!FinishFiber(lane.fiber)) {
-        Fail("block (%u, %u, %u) warp %d lane %d overflowed its stack", block.index.x,
-             block.index.y, block.index.z, warp.number, lane.number);
-      }
+    for (Lane& lane : warp.lanes) FinishFiber(lane.fiber);
+    if (!ReturnStacks(warp.stacks)) {
+      Fail("block (%u, %u, %u) warp %d: a stack overflowed", block.index.x, block.index.y,
+           block.index.z, warp.number);
     }
   }
   if (const auto damage = block.shared.Damage()) {
@@ -342,12 +342,13 @@ class GroupBuilder {
  public:
   GroupBuilder() {
     AdoptThread(caller_);
-    StartFiber(builder_, Work);
+    StartFiber(builder_, *stacks_, 0, Work);
   }
   EMULATOR_NO_TSAN ~GroupBuilder() {
     launch_ = nullptr;
     Switch();
     FinishFiber(builder_);
+    ReturnStacks(stacks_);
   }
   EMULATOR_NO_TSAN std::unique_ptr<Group> Build(Launch& launch, std::span<const unsigned> numbers,
                                                 std::uint64_t random) {
@@ -383,6 +384,7 @@ class GroupBuilder {
   static constinit thread_local GroupBuilder* current_builder;
 
   Fiber caller_, builder_;
+  StackSet* const stacks_ = TakeStacks(true);
   Launch* launch_ = nullptr;  // null: the work is over
   const unsigned* numbers_ = nullptr;
   std::size_t count_ = 0;
@@ -419,6 +421,11 @@ void Run(Launch& launch) {
   std::iota(order.begin(), order.end(), 0u);
   if (random != 0) Permute(order, random);
   const unsigned together = launch.cooperative ? count : 1;
+  // ThreadSanitizer knows no more than some 8000 threads.
+  constexpr std::uint64_t kMostLanes = 4096;
+  const std::uint64_t lanes =
+      std::uint64_t{together} * launch.cluster * launch.block.x * launch.block.y * launch.block.z;
+  launch.lanes_are_threads = launch.options.races_within_warps && lanes <= kMostLanes;
   GroupBuilder builder;
   for (unsigned first = 0; first < count; first += together) {
     if (random != 0) random = NextRandom(random);
