@@ -24,8 +24,8 @@ struct Options {
   // scheduler CopyToPeer too takes place some time later. So a missing wait is noticed.
   bool deferred_copies = true;
 
-  // ThreadSanitizer also sees races between the lanes of a warp. That takes ten times as long, and
-  // is not done where more than 4096 lanes are alive together.
+  // ThreadSanitizer also sees races between the lanes of a warp. That takes two to three times as
+  // long, and is not done where more than 4096 lanes are alive together.
   bool races_within_warps = true;
 
   int devices = 1;

@@ -48,7 +48,7 @@ struct StackSet {
       std::size_t{kAddressSanitizer || kThreadSanitizer ? 256 : 128} << 10;
   static constexpr std::uint64_t kCanary = 0x5ca1ab1e0ddba11;  // at the lowest address
 
-  std::uint64_t* Lowest(int number) const {
+  EMULATOR_NO_TSAN std::uint64_t* Lowest(int number) const {
     return memory + static_cast<std::size_t>(number) * (kBytes / sizeof(std::uint64_t));
   }
 
