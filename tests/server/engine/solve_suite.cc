@@ -165,9 +165,9 @@ TEST_P(FactorizerSuite, NistDataSetsAreSolved) {
     EXPECT_EQ(s.rank, problem.n);
     EXPECT_TRUE(s.failures.empty());
     EXPECT_GE(Digits(s.x, problem.x), digits);
-    EXPECT_NEAR(s.residual_norm[0], problem.residual_norm,
-                1e-9 * problem.residual_norm + 1e-13 * Norm(problem.b) +
-                    0x1p-53 * ResidualTerms(problem));
+    EXPECT_NEAR(
+        s.residual_norm[0], problem.residual_norm,
+        1e-9 * problem.residual_norm + 1e-13 * Norm(problem.b) + 0x1p-53 * ResidualTerms(problem));
   }
 }
 
