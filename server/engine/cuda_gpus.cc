@@ -15,20 +15,30 @@ namespace {
 // Of a device's memory, one lane's: 1 / kMemoryShare.
 constexpr std::size_t kMemoryShare = 8;
 
+std::string VersionName(int version) {
+  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+}
+
+// CUDA says the same of a driver that is too old and of one that is not there.
+absl::StatusOr<int> DevicesWithoutDriver() {
+  int driver = 0, runtime = 0;
+  RETURN_IF_CUDA_ERROR(cudaDriverGetVersion(&driver));
+  if (driver == 0) return 0;
+  RETURN_IF_CUDA_ERROR(cudaRuntimeGetVersion(&runtime));
+  return absl::UnavailableError(absl::StrCat("the NVIDIA driver is too old: it knows CUDA ",
+                                             VersionName(driver), ", this program is built with ",
+                                             VersionName(runtime)));
+}
+
 // 0 where there is no GPU, or nothing to drive one.
 absl::StatusOr<int> DeviceCount() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver) {
-    static_cast<void>(cudaGetLastError());
-    return 0;
-  }
-  if (error != cudaSuccess) return CudaError(error, "cudaGetDeviceCount");
-  return count;
-}
-
-std::string VersionName(int version) {
-  return absl::StrCat(version / 1000, ".", version % 1000 / 10);
+  if (error == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  if (error == cudaErrorNoDevice) return 0;
+  if (error == cudaErrorInsufficientDriver) return DevicesWithoutDriver();
+  return CudaError(error, "cudaGetDeviceCount");
 }
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun ..." where the kernel says so,
