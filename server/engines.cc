@@ -86,8 +86,9 @@ absl::StatusOr<Engines> OpenEngines(const Options& options) {
   engines.cpu_threads = options.cpu_threads > 0 ? options.cpu_threads : CpuCount();
   if (options.gpu != "off") {
     absl::StatusOr<std::vector<Gpu>> gpus = OpenGpus(GpuOptionsFrom(options, engines.cpu_threads));
-    if (gpus.ok()) engines.gpus = *std::move(gpus);
-    if (engines.gpus.empty()) RETURN_IF_ERROR(ExplainNoGpu(options, gpus.status()));
+    const absl::Status opened = gpus.status();
+    if (opened.ok()) engines.gpus = *std::move(gpus);
+    if (engines.gpus.empty()) RETURN_IF_ERROR(ExplainNoGpu(options, opened));
   }
   engines.machine = MachineOf(engines);
   return engines;

@@ -95,7 +95,7 @@ class SlabThread {
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
         x_[i][m] = 0;
-        if ((Row(i) < rows_) & (Column(m) < nb_)) x_[i][m] = row[kColumnLanes * m];
+        if (Row(i) < rows_ && Column(m) < nb_) x_[i][m] = row[kColumnLanes * m];
       }
     }
   }
@@ -118,7 +118,7 @@ class SlabThread {
     for (int i = 0; i < kItems; ++i, row += std::int64_t{kRowLanes} * ld_) {
 #pragma unroll
       for (int m = 0; m < kGroups; ++m) {
-        if ((Row(i) > Column(m)) & (Row(i) < rows_) & (Column(m) < nb_)) {
+        if (Row(i) > Column(m) && Row(i) < rows_ && Column(m) < nb_) {
           row[kColumnLanes * m] = std::fma(x_[i][m], scale[m], T(0));
         }
       }

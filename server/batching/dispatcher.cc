@@ -45,7 +45,8 @@ absl::Status Dispatcher::Submit(std::vector<std::unique_ptr<Job>> jobs) {
     if (gpu_lost_ || job->route == Backend::kCpu) {
       AddToCpu(std::move(job), now);
     } else {
-      QueueOf(job->route).batcher.Add(std::move(job), now);
+      Batcher& batcher = QueueOf(job->route).batcher;
+      batcher.Add(std::move(job), now);
     }
   }
   WakeForAdded();
