@@ -246,7 +246,8 @@ TYPED_TEST(Qr, SignOptions) {
 
 TYPED_TEST(Qr, FormsAndAppliesQ) {
   using T = TypeParam;
-  for (const auto& [m, n] : {Shape{8, 5}, {5, 8}, {40, 40}, {72, 40}, {40, 72}, {200, 70}}) {
+  for (const Shape& shape : {Shape{8, 5}, {5, 8}, {40, 40}, {72, 40}, {40, 72}, {200, 70}}) {
+    const int m = shape.m, n = shape.n;
     SCOPED_TRACE(::testing::Message() << m << " x " << n);
     const int p = 11;
     Problem factor = Factorization(m, n, QMode::kNone);
