@@ -5,13 +5,17 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/qr.h"
 #include "tests/kernels/device_array.h"
+#include "tests/kernels/same_bits.h"
 #include "tests/support/generators.h"
 
 namespace factord::kernels::testing {
@@ -222,5 +226,28 @@ class QrBatch {
   std::int64_t added_ = 0;
   Operand<T> a_, tau_in_, rhs_, q_, r_, reflectors_, tau_, result_, norm_;
 };
+
+// What QrBatch answers; throws, which fails the test, where CUDA does not.
+template <class T>
+std::vector<Result<T>> MustRun(const Problem& problem, const std::vector<Item<T>>& items) {
+  cudaError_t error = cudaSuccess;
+  const Plan plan = PlanQr(problem, kDtypeOf<T>, ThisDevice());
+  auto results = QrBatch<T>(problem, items).Run(plan, &error);
+  EXPECT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  return results;
+}
+
+template <class T>
+bool SameBits(const Result<T>& a, const Result<T>& b) {
+  return SameBits(a.q, b.q) && SameBits(a.r, b.r) && SameBits(a.reflectors, b.reflectors) &&
+         SameBits(a.tau, b.tau) && SameBits(a.result, b.result) &&
+         SameBits(a.residual_norm, b.residual_norm) && a.status == b.status;
+}
+
+template <class T>
+bool AllNan(const std::vector<T>& x) {
+  return std::all_of(x.begin(), x.end(), [](T value) { return std::isnan(value); });
+}
 
 }  // namespace factord::kernels::testing

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tests/kernels/qr_harness.h"
-#include "tests/kernels/same_bits.h"
 #include "tests/support/generators.h"
 #include "tests/support/residuals.h"
 
@@ -54,29 +53,6 @@ Problem Factorization(int m, int n, QMode q) {
   problem.q = q;
   problem.r = true;
   return problem;
-}
-
-template <class T>
-std::vector<Result<T>> MustRun(const Problem& problem, const std::vector<Item<T>>& items) {
-  cudaError_t error = cudaSuccess;
-  const Plan plan = PlanQr(problem, kDtypeOf<T>, ThisDevice());
-  auto results = QrBatch<T>(problem, items).Run(plan, &error);
-  EXPECT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-  return results;
-}
-
-using testing::SameBits;
-template <class T>
-bool SameBits(const Result<T>& a, const Result<T>& b) {
-  return SameBits(a.q, b.q) && SameBits(a.r, b.r) && SameBits(a.reflectors, b.reflectors) &&
-         SameBits(a.tau, b.tau) && SameBits(a.result, b.result) &&
-         SameBits(a.residual_norm, b.residual_norm) && a.status == b.status;
-}
-
-template <class T>
-bool AllNan(const std::vector<T>& x) {
-  return std::all_of(x.begin(), x.end(), [](T value) { return std::isnan(value); });
 }
 
 // Column c of a column-major matrix.

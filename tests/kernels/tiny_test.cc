@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tests/kernels/qr_harness.h"
-#include "tests/kernels/same_bits.h"
 #include "tests/support/generators.h"
 #include "tests/support/residuals.h"
 
@@ -70,27 +69,12 @@ Problem Factorization(int m, int n, QMode q) {
 }
 
 template <class T>
-std::vector<Result<T>> MustRun(const Problem& problem, const std::vector<Item<T>>& items) {
+std::vector<Result<T>> MustRunTiny(const Problem& problem, const std::vector<Item<T>>& items) {
   EXPECT_TRUE(IsTiny(problem));
-  cudaError_t error = cudaSuccess;
-  const Plan plan = PlanQr(problem, kDtypeOf<T>, ThisDevice());
-  auto results = QrBatch<T>(problem, items).Run(plan, &error);
-  EXPECT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-  return results;
+  return MustRun<T>(problem, items);
 }
 
-using testing::SameBits;
-template <class T>
-bool SameBits(const Result<T>& a, const Result<T>& b) {
-  return SameBits(a.q, b.q) && SameBits(a.r, b.r) && SameBits(a.reflectors, b.reflectors) &&
-         SameBits(a.tau, b.tau) && SameBits(a.result, b.result) && a.status == b.status;
-}
-
-template <class T>
-bool AllNan(const std::vector<T>& x) {
-  return std::all_of(x.begin(), x.end(), [](T value) { return std::isnan(value); });
-}
+using testing::AllNan;
 template <class T>
 bool AllNan(const Result<T>& x) {
   return AllNan(x.q) && AllNan(x.r) && AllNan(x.reflectors) && AllNan(x.tau) && AllNan(x.result);
@@ -106,8 +90,8 @@ std::vector<Item<T>> EveryKind(int m, int n) {
 // Given reflectors and tau of a random matrix, with NaN where R is: that is ignored.
 template <class T>
 Item<T> Factors(int m, int n, std::uint64_t seed) {
-  auto result = MustRun<T>(Factorization(m, n, QMode::kNone),
-                           {{.m = m, .n = n, .a = Normal<T>(m, n, seed)}})[0];
+  auto result = MustRunTiny<T>(Factorization(m, n, QMode::kNone),
+                               {{.m = m, .n = n, .a = Normal<T>(m, n, seed)}})[0];
   for (int j = 0; j < n; ++j) {
     for (int i = 0; i <= std::min(j, m - 1); ++i)
       result.reflectors[At(i, j, m)] = std::numeric_limits<T>::quiet_NaN();
@@ -156,7 +140,7 @@ TYPED_TEST(Tiny, KeepsTheContractForEveryShapeAndKind) {
   using T = TypeParam;
   for (const auto& [m, n] : Shapes()) {
     std::vector<Item<T>> items = EveryKind<T>(m, n);
-    const auto results = MustRun<T>(Factorization(m, n, QMode::kComplete), items);
+    const auto results = MustRunTiny<T>(Factorization(m, n, QMode::kComplete), items);
     for (std::size_t i = 0; i < items.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << m << " x " << n << " " << Name(kKinds[i]));
       const Result<T>& result = results[i];
@@ -175,14 +159,14 @@ TYPED_TEST(Tiny, BitsDoNotDependOnLayoutOrOnWhatElseIsAskedFor) {
   for (const auto& [m, n] : SomeShapes()) {
     const int k = std::min(m, n);
     const std::vector<Item<T>> items(3, {.m = m, .n = n, .a = Normal<T>(m, n, kSeed)});
-    const auto whole = MustRun<T>(Factorization(m, n, QMode::kComplete), items);
+    const auto whole = MustRunTiny<T>(Factorization(m, n, QMode::kComplete), items);
     for (int choice = 0; choice < 24; ++choice) {
       SCOPED_TRACE(::testing::Message() << m << " x " << n << " choice " << choice);
       Problem problem = Factorization(m, n, static_cast<QMode>(choice / 8));
       problem.r = (choice & 1) != 0;
       problem.reflectors = (choice & 2) != 0;
       problem.column_major = (choice & 4) != 0;
-      const auto results = MustRun<T>(problem, items);
+      const auto results = MustRunTiny<T>(problem, items);
       for (std::size_t i = 0; i < items.size(); ++i) {
         std::vector<T> q = whole[i].q;
         q.resize(static_cast<std::size_t>(problem.q == QMode::kNone       ? 0
@@ -231,7 +215,7 @@ TYPED_TEST(Tiny, NonnegativeDiagonal) {
     Problem problem = Factorization(m, n, QMode::kComplete);
     problem.reflectors = false;
     problem.sign = Sign::kNonnegative;
-    const auto results = MustRun<T>(problem, items);
+    const auto results = MustRunTiny<T>(problem, items);
     for (std::size_t i = 0; i < items.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << m << " x " << n << " item " << i);
       if (results[i].status == kResultOutOfRange) continue;
@@ -254,7 +238,7 @@ TYPED_TEST(Tiny, SpecialOrthogonal) {
     Problem problem = Factorization(n, n, QMode::kReduced);
     problem.reflectors = false;
     problem.sign = Sign::kSpecialOrthogonal;
-    const auto results = MustRun<T>(problem, items);
+    const auto results = MustRunTiny<T>(problem, items);
     for (std::size_t i = 0; i < items.size(); ++i) {
       SCOPED_TRACE(::testing::Message() << n << " item " << i);
       EXPECT_NEAR(static_cast<double>(Determinant(results[i].q, n)), 1, 1e-3);
@@ -277,7 +261,7 @@ TYPED_TEST(Tiny, FormsQ) {
       problem.column_major = (variant & 1) != 0;
       problem.q = (variant & 2) != 0 ? QMode::kReduced : QMode::kComplete;
       const int cols = (variant & 2) != 0 ? std::min(m, n) : m;
-      const auto results = MustRun<T>(problem, {item, item});
+      const auto results = MustRunTiny<T>(problem, {item, item});
       EXPECT_TRUE(SameBits(results[0], results[1]));
       EXPECT_EQ(results[0].status, 0u);
       EXPECT_LE(ColumnRatio(results[0].q, {expected.begin(), expected.end()}, m, cols, m), 1);
@@ -324,7 +308,7 @@ TYPED_TEST(Tiny, AppliesQ) {
         // Graded along what Q does not mix.
         item.rhs = Generate<T>(Kind::kGradedColumns, m, p, kSeed);
         if (problem.right) item.rhs = factord::testing::Transposed(item.rhs, m, p);
-        const auto results = MustRun<T>(problem, {item, item});
+        const auto results = MustRunTiny<T>(problem, {item, item});
         EXPECT_TRUE(SameBits(results[0], results[1]));
         EXPECT_EQ(results[0].status, 0u);
         auto expected = Product(problem, q, item.rhs, m, rows, cols);
@@ -384,12 +368,12 @@ TYPED_TEST(Tiny, BitsDependOnTheMatrixAlone) {
       SCOPED_TRACE(::testing::Message() << m << " x " << n << " op " << static_cast<int>(problem.op)
                                         << " column-major " << problem.column_major);
       const auto items = Ragged<T>(problem, 25);
-      const auto together = MustRun<T>(problem, items);
-      const auto again = MustRun<T>(problem, {items.rbegin(), items.rend()});
+      const auto together = MustRunTiny<T>(problem, items);
+      const auto again = MustRunTiny<T>(problem, {items.rbegin(), items.rend()});
       for (std::size_t i = 0; i < items.size(); ++i) {
         SCOPED_TRACE(::testing::Message() << "item " << i << ", " << items[i].m << " x "
                                           << items[i].n << " p " << items[i].p);
-        EXPECT_TRUE(SameBits(together[i], MustRun<T>(problem, {items[i]})[0]));
+        EXPECT_TRUE(SameBits(together[i], MustRunTiny<T>(problem, {items[i]})[0]));
         EXPECT_TRUE(SameBits(together[i], again[items.size() - 1 - i]));
       }
     }
@@ -408,10 +392,10 @@ TYPED_TEST(Tiny, ManyOfOneShape) {
     std::vector<Item<T>> items;
     for (int i = 0; i < 7; ++i)
       items.push_back({.m = m, .n = n, .a = Normal<T>(m, n, kSeed + static_cast<unsigned>(i))});
-    const auto few = MustRun<T>(problem, items);
+    const auto few = MustRunTiny<T>(problem, items);
     std::vector<Item<T>> repeated;
     for (std::size_t i = 0; i < kCount; ++i) repeated.push_back(items[i % items.size()]);
-    const auto many = MustRun<T>(problem, repeated);
+    const auto many = MustRunTiny<T>(problem, repeated);
     std::size_t differ = 0;
     for (std::size_t i = 0; i < kCount; ++i) differ += !SameBits(many[i], few[i % items.size()]);
     EXPECT_EQ(differ, 0u) << m << " x " << n;
@@ -435,13 +419,13 @@ TYPED_TEST(Tiny, BadMatricesFailAlone) {
         items.back().p = problem.p;
         items.back().rhs = Normal<T>(m, problem.p, kSeed + i);
       }
-      const auto good = MustRun<T>(problem, items);
+      const auto good = MustRunTiny<T>(problem, items);
       // Item 1: the last entry that counts; 4 and 6: others.
       items[1].a[At(m - 1, std::min(m - 2, n - 1), m)] = kBad[0];
       (problem.op == Op::kFactorize ? items[4].a.front() : items[4].tau.back()) = kBad[1];
       (problem.op == Op::kApplyQ ? items[6].rhs : items[6].a)[static_cast<std::size_t>(m) - 1] =
           kBad[2];
-      const auto results = MustRun<T>(problem, items);
+      const auto results = MustRunTiny<T>(problem, items);
       for (std::size_t i = 0; i < items.size(); ++i) {
         SCOPED_TRACE(i);
         if (i == 1 || i == 4 || i == 6) {
@@ -466,7 +450,7 @@ TYPED_TEST(Tiny, BadColumnsOfCSpoilAllOfIt) {
   Item<T> bad = item;
   bad.rhs.back() = std::numeric_limits<T>::infinity();
   const Problem problem = OnFactors(Op::kApplyQ, m, n, p);
-  const auto results = MustRun<T>(problem, {item, bad, item});
+  const auto results = MustRunTiny<T>(problem, {item, bad, item});
   EXPECT_TRUE(SameBits(results[0], results[2]));
   EXPECT_EQ(results[0].status, 0u);
   EXPECT_EQ(results[1].status, kNonfiniteInput);
@@ -481,30 +465,30 @@ TYPED_TEST(Tiny, WhatOverflowsIsReported) {
     std::vector<Item<T>> items(3, {.m = n, .n = n, .a = Normal<T>(n, n, kSeed)});
     std::fill(items[1].a.begin(), items[1].a.end(), kMax);
     Problem problem = Factorization(n, n, QMode::kReduced);
-    const auto results = MustRun<T>(problem, items);
+    const auto results = MustRunTiny<T>(problem, items);
     EXPECT_EQ(results[0].status, 0u);
     EXPECT_EQ(results[1].status, kResultOutOfRange);
     EXPECT_EQ(results[2].status, 0u);
     EXPECT_LE(OrthogonalityRatio(results[1].q, n, n), 1);
     problem.r = problem.reflectors = false;
-    EXPECT_EQ(MustRun<T>(problem, items)[1].status, 0u);  // Q alone is in range
+    EXPECT_EQ(MustRunTiny<T>(problem, items)[1].status, 0u);  // Q alone is in range
 
     // Q^T C for C = A: R again.
     Item<T> item;
     {
       std::vector<T> ones(items[1].a.size(), T(1));
       auto factors =
-          MustRun<T>(Factorization(n, n, QMode::kNone), {{.m = n, .n = n, .a = ones}})[0];
+          MustRunTiny<T>(Factorization(n, n, QMode::kNone), {{.m = n, .n = n, .a = ones}})[0];
       item = {
           .m = n, .n = n, .p = n, .a = factors.reflectors, .tau = factors.tau, .rhs = items[1].a};
     }
     Problem apply = OnFactors(Op::kApplyQ, n, n, n);
     apply.adjoint = true;
-    EXPECT_EQ(MustRun<T>(apply, {item})[0].status, kResultOutOfRange);
+    EXPECT_EQ(MustRunTiny<T>(apply, {item})[0].status, kResultOutOfRange);
 
     // Reflectors that are none.
     std::fill(item.a.begin(), item.a.end(), kMax);
-    EXPECT_EQ(MustRun<T>(OnFactors(Op::kFormQ, n, n, 0), {item})[0].status, kResultOutOfRange);
+    EXPECT_EQ(MustRunTiny<T>(OnFactors(Op::kFormQ, n, n, 0), {item})[0].status, kResultOutOfRange);
   }
 }
 
