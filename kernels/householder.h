@@ -34,6 +34,9 @@ struct Ieee<double> {
   static constexpr double kNegligibleSquare = 0x1p-900;
 };
 
+template <class T>
+inline constexpr int kBias = Ieee<T>::kTopField / 2;
+
 // The biased exponent of x, 0 for zeros and subnormals, kTopField for Inf and NaN. The largest
 // field of a column says how to scale it, and whether all of it is finite.
 template <class T>
@@ -49,23 +52,28 @@ FACTORD_HOST_DEVICE inline T PowerOfTwo(int field) {
   return std::bit_cast<T>(static_cast<Bits>(field) << Ieee<T>::kMantissaBits);
 }
 
-// A column whose largest exponent field is `field` is multiplied by 2^ScaleExponent on load: its
-// largest |entry| comes into [1, 2); [2, 4) for the very largest, below 1 for subnormal ones, which
-// all the same end far above kNegligibleSquare.
+#define FACTORD_FORMULA FACTORD_HOST_DEVICE inline
+#include "kernels/householder_formulas.inc"
+#undef FACTORD_FORMULA
+
+struct IntOps {
+  FACTORD_HOST_DEVICE static int SubtractFrom(int a, int x) { return a - x; }
+  FACTORD_HOST_DEVICE static int Clamp(int x, int low, int high) {
+    return x < low ? low : x > high ? high : x;
+  }
+};
+// ScaleOf(field) is 2^ScaleExponent(field).
 template <class T>
 FACTORD_HOST_DEVICE inline int ScaleExponent(int field) {
-  constexpr int kBias = Ieee<T>::kTopField / 2;
-  const int exponent = kBias - field;
-  return exponent < 1 - kBias ? 1 - kBias : exponent > kBias - 1 ? kBias - 1 : exponent;
+  return ScaleField<T, IntOps>(field) - kBias<T>;
 }
 template <class T>
 FACTORD_HOST_DEVICE inline T ScaleOf(int field) {
-  return PowerOfTwo<T>(Ieee<T>::kTopField / 2 + ScaleExponent<T>(field));
+  return PowerOfTwo<T>(ScaleField<T, IntOps>(field));
 }
-// The exact inverse, by which R is multiplied on store.
 template <class T>
 FACTORD_HOST_DEVICE inline T UnscaleOf(int field) {
-  return PowerOfTwo<T>(Ieee<T>::kTopField / 2 - ScaleExponent<T>(field));
+  return PowerOfTwo<T>(UnscaleField<T, IntOps>(field));
 }
 
 // 1 / sqrt(x) and 1 / x to within an ulp or so, for x well inside the normal range. On the device
@@ -110,29 +118,43 @@ FACTORD_HOST_DEVICE inline double Reciprocal(double x) {
 #endif
 }
 
-// H = I - tau v v^T with v = [1; scale * tail] maps [alpha; tail] to [beta; 0].
+// What Larfg asks of a number. This one: a float or a double; kernels/cpu has one for vectors of
+// them.
 template <class T>
-struct Reflector {
-  T beta, tau, scale;
+struct ScalarOps {
+  FACTORD_HOST_DEVICE static T Set(T x) { return x; }
+  FACTORD_HOST_DEVICE static T Negate(T x) { return -x; }
+  FACTORD_HOST_DEVICE static T Abs(T x) {
+    using std::fabs;
+    return fabs(x);
+  }
+  FACTORD_HOST_DEVICE static T CopySign(T magnitude, T sign) {
+    using std::copysign;
+    return copysign(magnitude, sign);
+  }
+  FACTORD_HOST_DEVICE static T Multiply(T a, T b) { return a * b; }
+  FACTORD_HOST_DEVICE static T Subtract(T a, T b) { return a - b; }
+  FACTORD_HOST_DEVICE static T MultiplyAdd(T a, T b, T c) {
+    using std::fma;
+    return fma(a, b, c);
+  }
+  FACTORD_HOST_DEVICE static T Invert(T x) { return Reciprocal(x); }
+  FACTORD_HOST_DEVICE static Root<T> RootOf(T x) {
+    using std::fma;
+    const T r = InverseSqrt(x), n = x * r;
+    const T root = fma(fma(-n, n, x), T(0.5) * r, n);
+    return {root, fma(fma(-root, r, T(1)), r, r)};
+  }
+  FACTORD_HOST_DEVICE static bool IsZero(T x) { return x == T(0); }
+  FACTORD_HOST_DEVICE static bool IsLess(T a, T b) { return a < b; }
+  FACTORD_HOST_DEVICE static bool Or(bool a, bool b) { return a || b; }
+  FACTORD_HOST_DEVICE static bool And(bool a, bool b) { return a && b; }
+  FACTORD_HOST_DEVICE static T Select(bool yes, T a, T b) { return yes ? a : b; }
 };
 
-// LAPACK's larfg, without its slow path: sigma = ||tail||^2 of a column that was scaled as above.
-// beta = -sign(alpha)
-// ||[alpha; tail]||, tau = (beta - alpha) / beta, scale = 1 / (alpha - beta). tau = 0, H = I and
-// beta = alpha where the tail is zero, or where all that is left of the column is negligible.
 template <class T>
 FACTORD_HOST_DEVICE inline Reflector<T> Larfg(T alpha, T sigma) {
-  using std::copysign;
-  using std::fabs;
-  using std::fma;
-  const T square = fma(alpha, alpha, sigma);
-  const T r = InverseSqrt(square), n = square * r;
-  const T norm = fma(fma(-n, n, square), T(0.5) * r, n);
-  const T beta = -copysign(norm, alpha);
-  const T tau = fma(fabs(alpha), fma(fma(-norm, r, T(1)), r, r), T(1));  // 1 + |alpha| / norm
-  const T scale = Reciprocal(alpha - beta);
-  const bool identity = sigma == T(0) || square < Ieee<T>::kNegligibleSquare;
-  return {identity ? alpha : beta, identity ? T(0) : tau, identity ? T(0) : scale};
+  return LarfgWith<T, ScalarOps<T>>(alpha, sigma);
 }
 
 }  // namespace factord::kernels

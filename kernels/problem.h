@@ -1,8 +1,10 @@
-// What the GPU kernels are asked to do: a problem, stated once for a batch, and runs of matrices in
-// device memory.
+// What the kernels are asked to do: a problem, stated once for a batch, and runs of matrices in the
+// memory of whoever computes: the device's, or for kernels/cpu the host's.
 #pragma once
 
+#include <complex>
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/simt/qualifiers.h"
 
@@ -12,6 +14,19 @@ enum class Dtype : std::uint8_t { kF32, kF64 };
 enum class Op : std::uint8_t { kFactorize, kFormQ, kApplyQ, kSolve };
 enum class QMode : std::uint8_t { kNone, kReduced, kComplete };
 enum class Sign : std::uint8_t { kLapack, kNonnegative, kSpecialOrthogonal };
+
+template <class T>
+struct RealType {
+  using type = T;
+};
+template <class R>
+struct RealType<std::complex<R>> {
+  using type = R;
+};
+template <class T>
+using Real = typename RealType<T>::type;
+template <class T>
+inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
 
 template <class T>
 inline constexpr Dtype kDtypeOf = sizeof(T) == 4 ? Dtype::kF32 : Dtype::kF64;
@@ -37,9 +52,9 @@ struct Problem {
   FACTORD_HOST_DEVICE constexpr int k() const { return m < n ? m : n; }
 };
 
-// Consecutive matrices of one shape, each operand dense and one matrix after the other, in device
-// memory. Pointers of operands that the problem does not have are null; what an empty operand
-// points to is never touched. Alignment: T's.
+// Consecutive matrices of one shape, each operand dense and one matrix after the other. Pointers of
+// operands that the problem does not have are null; what an empty operand points to is never
+// touched. Alignment: T's.
 template <class T>
 struct Run {
   std::int64_t first =
@@ -52,9 +67,9 @@ struct Run {
   T* r = nullptr;
   T* reflectors = nullptr;
   T* tau = nullptr;
-  T* result = nullptr;         // kApplyQ: like C; kSolve: X (n x p)
-  T* residual_norm = nullptr;  // kSolve: p, ||b_j - A x_j||
-  double rcond = -1;           // kSolve; < 0: 2 max(m, n) eps
+  T* result = nullptr;               // kApplyQ: like C; kSolve: X (n x p)
+  Real<T>* residual_norm = nullptr;  // kSolve: p, ||b_j - A x_j||
+  double rcond = -1;                 // kSolve; < 0: 2 max(m, n) eps
 
   FACTORD_HOST_DEVICE constexpr int k() const { return m < n ? m : n; }
 };

@@ -1,0 +1,70 @@
+// Defines kernels.h for one type, once for each instruction set. Included by the file of that type,
+// which sets FACTORD_TYPE, and HWY_TARGET_INCLUDE to itself.
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/matrix_group-inl.h"
+#include "kernels/cpu/one_matrix-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace factord::kernels::cpu::HWY_NAMESPACE {
+namespace {
+
+using Type = FACTORD_TYPE;
+
+int LanesOf() { return MatrixGroup<Type>::kL; }
+
+void RunGroup(const Problem& problem, const Run<Type>& run, std::int64_t first, int count,
+              std::uint32_t* status, std::byte* scratch) {
+  MatrixGroup<Type>(problem, run, Scratch(scratch)).Run(first, count, status);
+}
+std::size_t GroupBytes(const Problem& problem, const Run<Type>& run) {
+  return MatrixGroup<Type>(problem, run, Scratch(nullptr)).scratch_bytes();
+}
+
+void RunOne(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
+            std::byte* scratch, Tiles* tiles) {
+  OneMatrix<Type>(problem, run, Scratch(scratch), tiles).Run(i, status);
+}
+std::size_t OneBytes(const Problem& problem, const Run<Type>& run) {
+  return OneMatrix<Type>(problem, run, Scratch(nullptr), nullptr).scratch_bytes();
+}
+
+}  // namespace
+}  // namespace factord::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace factord::kernels::cpu {
+
+HWY_EXPORT(LanesOf);
+HWY_EXPORT(RunGroup);
+HWY_EXPORT(GroupBytes);
+HWY_EXPORT(RunOne);
+HWY_EXPORT(OneBytes);
+
+template <>
+int Lanes<FACTORD_TYPE>() {
+  return HWY_DYNAMIC_DISPATCH(LanesOf)();
+}
+template <>
+void RunAcrossMatrices(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t first,
+                       int count, std::uint32_t* status, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunGroup)(problem, run, first, count, status, scratch);
+}
+template <>
+std::size_t AcrossMatricesScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
+  return HWY_DYNAMIC_DISPATCH(GroupBytes)(problem, run);
+}
+template <>
+void RunAcrossColumns(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t i,
+                      std::uint32_t* status, std::byte* scratch, Tiles* tiles) {
+  HWY_DYNAMIC_DISPATCH(RunOne)(problem, run, i, status, scratch, tiles);
+}
+template <>
+std::size_t AcrossColumnsScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
+  return HWY_DYNAMIC_DISPATCH(OneBytes)(problem, run);
+}
+
+}  // namespace factord::kernels::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,31 @@
+// The two ways of qr.h, each by itself: for the driver and for the tests that hold them against
+// each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/tiles.h"
+#include "kernels/problem.h"
+
+namespace factord::kernels::cpu {
+
+// How many matrices RunAcrossMatrices takes at a time with the instruction set in use.
+template <class T>
+int Lanes();
+
+// Matrices [first, first + count), 1 <= count <= Lanes<T>(). See qr.h for the rest.
+template <class T>
+void RunAcrossMatrices(const Problem& problem, const Run<T>& run, std::int64_t first, int count,
+                       std::uint32_t* status, std::byte* scratch);
+template <class T>
+std::size_t AcrossMatricesScratchBytes(const Problem& problem, const Run<T>& run);
+
+// Matrix i; `tiles` may be null.
+template <class T>
+void RunAcrossColumns(const Problem& problem, const Run<T>& run, std::int64_t i,
+                      std::uint32_t* status, std::byte* scratch, Tiles* tiles);
+template <class T>
+std::size_t AcrossColumnsScratchBytes(const Problem& problem, const Run<T>& run);
+
+}  // namespace factord::kernels::cpu

@@ -1,0 +1,200 @@
+// The operations of qr.h on one group of matrices, a lane each.
+#if defined(FACTORD_KERNELS_CPU_MATRIX_GROUP_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FACTORD_KERNELS_CPU_MATRIX_GROUP_INL_H_
+#undef FACTORD_KERNELS_CPU_MATRIX_GROUP_INL_H_
+#else
+#define FACTORD_KERNELS_CPU_MATRIX_GROUP_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/across_matrices-inl.h"
+#include "kernels/cpu/lanes_io-inl.h"
+#include "kernels/cpu/operands.h"
+#include "kernels/cpu/scratch.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace factord::kernels::cpu::HWY_NAMESPACE {
+
+template <class T>
+class MatrixGroup {
+ public:
+  static constexpr int kL = kLanes<Real<T>>;
+
+  MatrixGroup(const Problem& problem, const Run<T>& run, Scratch scratch)
+      : problem_(problem), run_(run), operands_(problem, run), k_(run.k()) {
+    a_ = Block::Take(scratch, run.m, run.n);
+    v_ = Block::Take(scratch, run.m, kPanel);
+    tau_ = scratch.Take<N>(k_);
+    if (problem.op == Op::kFactorize || problem.op == Op::kSolve) power_ = scratch.Take<V>(run.n);
+    if (problem.sign != Sign::kLapack) sign_ = scratch.Take<V>(run.m);
+    if (problem.q != QMode::kNone) q_ = Block::Take(scratch, run.m, operands_.q.cols);
+    if (problem.op == Op::kApplyQ || problem.op == Op::kSolve) {
+      c_ = Block::Take(scratch, run.m, run.p);
+      c_power_ = scratch.Take<V>(run.p);
+    }
+    used_ = scratch.used();
+  }
+  std::size_t scratch_bytes() const { return used_; }
+
+  void Run(std::int64_t first, int count, std::uint32_t* status) {
+    first_ = first;
+    count_ = count;
+    nonfinite_ = overflow_ = 0;
+    switch (problem_.op) {
+      case Op::kFactorize:
+        Factorize();
+        break;
+      case Op::kFormQ:
+        FormQ();
+        break;
+      case Op::kApplyQ:
+        ApplyQ();
+        break;
+      case Op::kSolve:
+        break;
+    }
+    for (int l = 0; l < count; ++l) {
+      status[l] = StatusOf(nonfinite_ >> l & 1, overflow_ >> l & 1);
+    }
+  }
+
+ private:
+  using R = Real<T>;
+  using D = Full<R>;
+  using A = Numbers<T, D>;
+  using N = typename A::N;
+  using V = typename A::V;
+  using Block = LanesBlock<T>;
+  using Io = LanesIo<T>;
+  using Qr = AcrossMatrices<T>;
+  using M = hn::Mask<D>;
+
+  // What Scatter takes: entry (i, j) of every lane's matrix.
+  struct Entries {
+    Block block;
+    HWY_INLINE N operator()(int i, int j) const { return block.Get(i, j); }
+  };
+  struct UpperTriangle {
+    Block block;
+    HWY_INLINE N operator()(int i, int j) const { return i > j ? A::Zero() : block.Get(i, j); }
+  };
+  struct Vector {
+    const N* x;
+    HWY_INLINE N operator()(int i, int) const { return x[i]; }
+  };
+  struct SignedColumns {
+    Block block;
+    const V* sign;
+    HWY_INLINE N operator()(int i, int j) const {
+      return sign == nullptr ? block.Get(i, j) : A::Times(block.Get(i, j), sign[j]);
+    }
+  };
+
+  void Factorize() {
+    Io::Gather(operands_.a.at(first_), count_, a_);
+    nonfinite_ = Io::Nonfinite(Io::Scale(a_, power_));
+    Qr::Factor(a_, tau_, v_);
+    if (problem_.q != QMode::kNone) Qr::FormQ(a_, tau_, k_, q_, v_);
+    if (problem_.sign != Sign::kLapack) ChooseSigns();
+    if (problem_.r || problem_.reflectors) {
+      overflow_ = Io::Nonfinite(Io::Unscale(a_, power_, /*upper=*/true, sign_));
+    }
+    Store(UpperTriangle{a_}, operands_.r);
+    Store(Entries{a_}, operands_.reflectors);
+    Store(Vector{tau_}, operands_.tau_out);
+    Store(SignedColumns{q_, sign_}, operands_.q);
+  }
+
+  // Of each column of Q and row of R: -1 or +1.
+  void ChooseSigns() {
+    const V zero = hn::Zero(D()), plus = hn::Set(D(), R(1)), minus = hn::Set(D(), R(-1));
+    M negative_determinant = hn::Lt(plus, zero);
+    for (int i = 0; i < run_.m; ++i) {
+      sign_[i] = plus;
+      if (i >= k_) continue;
+      const N r = a_.Get(i, i);
+      a_.Put(i, i, A::Select(hn::Eq(r.re, zero), A::Zero(), r));  // -0 becomes +0
+      const M flips = hn::Lt(r.re, zero);
+      sign_[i] = hn::IfThenElse(flips, minus, plus);
+      // Each H_i but the identity is a reflection, of determinant -1.
+      const auto reflects = hn::RebindMask(D(), hn::Gt(A::Magnitude(tau_[i]), Io::None()));
+      negative_determinant = hn::Xor(negative_determinant, hn::Xor(flips, reflects));
+    }
+    if (problem_.sign == Sign::kSpecialOrthogonal) {
+      V& last = sign_[run_.m - 1];
+      last = hn::IfThenElse(negative_determinant, hn::Neg(last), last);
+    }
+  }
+
+  // A NaN or an Inf above V does not count.
+  void LoadReflectors() {
+    Io::Gather(operands_.a.at(first_), count_, a_);
+    Io::Gather(operands_.tau.at(first_), count_, {reinterpret_cast<R*>(tau_), k_, 1, k_});
+    auto largest = Io::None();
+    for (int j = 0; j < k_; ++j) {
+      largest = Io::Larger(largest, A::Magnitude(tau_[j]));
+      for (int i = j + 1; i < run_.m; ++i) {
+        largest = Io::Larger(largest, A::Magnitude(a_.Get(i, j)));
+      }
+    }
+    nonfinite_ = Io::Nonfinite(largest);
+  }
+
+  void FormQ() {
+    LoadReflectors();
+    Qr::FormQ(a_, tau_, k_, q_, v_);
+    overflow_ = Io::Nonfinite(Largest(q_));
+    Store(Entries{q_}, operands_.q);
+  }
+  static auto Largest(Block block) {
+    auto largest = Io::None();
+    for (int j = 0; j < block.cols; ++j) {
+      for (int i = 0; i < block.rows; ++i) {
+        largest = Io::Larger(largest, A::Magnitude(block.Get(i, j)));
+      }
+    }
+    return largest;
+  }
+
+  void ApplyQ() {
+    LoadReflectors();
+    Io::Gather(operands_.rhs.at(first_), count_, c_);
+    nonfinite_ |= Io::Nonfinite(Io::Scale(c_, c_power_));
+    Qr::ApplyQ(a_, tau_, k_, problem_.adjoint != problem_.right, c_, v_);
+    overflow_ = Io::Nonfinite(Io::Unscale(c_, c_power_, /*upper=*/false, nullptr));
+    Store(Entries{c_}, operands_.result);
+  }
+
+  template <class Source>
+  void Store(const Source& source, const Dense<T>& dst) {
+    if (dst.data == nullptr) return;
+    Io::Scatter(source, dst.at(first_), count_);
+    for (int l = 0; l < count_; ++l) {
+      if (nonfinite_ >> l & 1) FillNan(dst.at(first_ + l));
+    }
+  }
+
+  const Problem& problem_;
+  const kernels::Run<T>& run_;
+  const Operands<T> operands_;
+  const int k_;
+  Block a_, v_, q_, c_;
+  N* tau_ = nullptr;
+  V* power_ = nullptr;
+  V* c_power_ = nullptr;
+  V* sign_ = nullptr;
+  std::size_t used_ = 0;
+
+  // The group in work.
+  std::int64_t first_ = 0;
+  int count_ = 0;
+  std::uint32_t nonfinite_ = 0, overflow_ = 0;  // bits, a lane each
+};
+
+}  // namespace factord::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // FACTORD_KERNELS_CPU_MATRIX_GROUP_INL_H_

@@ -1,0 +1,74 @@
+#include "kernels/cpu/qr.h"
+
+#include <algorithm>
+
+#include "hwy/targets.h"
+#include "kernels/cpu/kernels.h"
+
+namespace factord::kernels::cpu {
+namespace {
+
+// Up to this many numbers of scratch memory for all lanes' matrices, going across matrices is
+// quicker: beyond it they leave the cache.
+template <class T>
+bool IsSmall(const Run<T>& run) {
+  constexpr std::int64_t kCacheBytes = 512 << 10;
+  return run.m * std::int64_t{std::max(run.n, run.p)} * Lanes<T>() *
+             static_cast<std::int64_t>(sizeof(T)) <=
+         kCacheBytes;
+}
+
+// The fewest matrices, of Lanes, for which a group is quicker than one matrix after the other.
+template <class T>
+int FewestOfGroup() {
+  return std::max(2, Lanes<T>() / 2);
+}
+
+}  // namespace
+
+template <class T>
+std::size_t ScratchBytes(const Problem& problem, const Run<T>& run) {
+  const std::size_t columns = AcrossColumnsScratchBytes(problem, run);
+  return IsSmall(run) ? std::max(columns, AcrossMatricesScratchBytes(problem, run)) : columns;
+}
+
+template <class T>
+void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
+           std::uint32_t* status, std::byte* scratch) {
+  const int lanes = Lanes<T>(), fewest = IsSmall(run) ? FewestOfGroup<T>() : lanes + 1;
+  for (std::int64_t i = 0; i < count;) {
+    const auto group = static_cast<int>(std::min<std::int64_t>(lanes, count - i));
+    if (group >= fewest) {
+      RunAcrossMatrices(problem, run, first + i, group, status + i, scratch);
+      i += group;
+    } else {
+      RunAcrossColumns(problem, run, first + i, status + i, scratch, nullptr);
+      ++i;
+    }
+  }
+}
+
+template <class T>
+void RunQrTogether(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
+                   std::byte* scratch, Tiles& tiles) {
+  RunAcrossColumns(problem, run, i, status, scratch, &tiles);
+}
+
+const char* InstructionSet() {
+  // The best comes first.
+  return hwy::TargetName(hwy::SupportedAndGeneratedTargets().front());
+}
+
+#define FACTORD_INSTANTIATE(T)                                                                   \
+  template std::size_t ScratchBytes(const Problem&, const Run<T>&);                              \
+  template void RunQr(const Problem&, const Run<T>&, std::int64_t, std::int64_t, std::uint32_t*, \
+                      std::byte*);                                                               \
+  template void RunQrTogether(const Problem&, const Run<T>&, std::int64_t, std::uint32_t*,       \
+                              std::byte*, Tiles&);
+FACTORD_INSTANTIATE(float)
+FACTORD_INSTANTIATE(double)
+FACTORD_INSTANTIATE(std::complex<float>)
+FACTORD_INSTANTIATE(std::complex<double>)
+#undef FACTORD_INSTANTIATE
+
+}  // namespace factord::kernels::cpu
