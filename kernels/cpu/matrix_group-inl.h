@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "kernels/cpu/across_matrices-inl.h"
+#include "kernels/cpu/gels-inl.h"
 #include "kernels/cpu/lanes_io-inl.h"
 #include "kernels/cpu/operands.h"
 #include "kernels/cpu/scratch.h"
@@ -35,6 +37,13 @@ class MatrixGroup {
       c_ = Block::Take(scratch, run.m, run.p);
       c_power_ = scratch.Take<V>(run.p);
     }
+    if (problem.op == Op::kSolve) {
+      gels_.emplace(run, scratch);
+      one_r_ = Rows<T>::Take(scratch, run.n, run.n);
+      one_c_ = Rows<T>::Take(scratch, run.m, run.p);
+      one_power_ = scratch.Take<R>(run.n);
+      one_c_power_ = scratch.Take<R>(run.p);
+    }
     used_ = scratch.used();
   }
   std::size_t scratch_bytes() const { return used_; }
@@ -42,7 +51,7 @@ class MatrixGroup {
   void Run(std::int64_t first, int count, std::uint32_t* status) {
     first_ = first;
     count_ = count;
-    nonfinite_ = overflow_ = 0;
+    nonfinite_ = overflow_ = unproven_ = 0;
     switch (problem_.op) {
       case Op::kFactorize:
         Factorize();
@@ -54,10 +63,12 @@ class MatrixGroup {
         ApplyQ();
         break;
       case Op::kSolve:
+        Solve();
         break;
     }
     for (int l = 0; l < count; ++l) {
-      status[l] = StatusOf(nonfinite_ >> l & 1, overflow_ >> l & 1);
+      const auto is_clear = [l](std::uint32_t bits) { return (bits >> l & 1) == 0; };
+      status[l] = StatusOf(is_clear(nonfinite_), is_clear(unproven_), is_clear(overflow_));
     }
   }
 
@@ -168,6 +179,49 @@ class MatrixGroup {
     Store(Entries{c_}, operands_.result);
   }
 
+  void Solve() {
+    Io::Gather(operands_.a.at(first_), count_, a_);
+    nonfinite_ = Io::Nonfinite(Io::Scale(a_, power_));
+    Io::Gather(operands_.rhs.at(first_), count_, c_);
+    nonfinite_ |= Io::Nonfinite(Io::Scale(c_, c_power_));
+    Qr::Factor(a_, tau_, v_);
+    Qr::ApplyQ(a_, tau_, k_, /*adjoint=*/true, c_, v_);
+    for (int l = 0; l < count_; ++l) SolveOne(l);
+  }
+  // The end of lane l's problem, by itself.
+  void SolveOne(int l) {
+    const std::uint32_t bit = std::uint32_t{1} << l;
+    const auto x = operands_.result.at(first_ + l);
+    const auto residual_norm = operands_.residual_norm.at(first_ + l);
+    if ((nonfinite_ & bit) == 0) {
+      TakeLane(a_, l, one_r_);
+      TakeLane(c_, l, one_c_);
+      TakeLane(power_, l, run_.n, one_power_);
+      TakeLane(c_power_, l, run_.p, one_c_power_);
+      if (gels_->Solve(one_r_, one_c_)) {
+        const bool fits = gels_->Store(one_c_, one_power_, one_c_power_, x, residual_norm);
+        if (!fits) overflow_ |= bit;
+        return;
+      }
+      unproven_ |= bit;
+    }
+    FillNan(x);
+    FillNan(residual_norm);
+  }
+  static void TakeLane(Block from, int l, Rows<T> to) {
+    for (int i = 0; i < to.rows; ++i) {
+      std::fill_n(to.at(i, 0), std::int64_t{to.cols} * A::kParts, R(0));
+      for (int j = 0; j < from.cols; ++j) {
+        for (int part = 0; part < A::kParts; ++part) {
+          *(to.at(i, j) + part * to.plane) = from.at(i, j)[part * kL + l];
+        }
+      }
+    }
+  }
+  static void TakeLane(const V* from, int l, int count, R* to) {
+    for (int i = 0; i < count; ++i) to[i] = reinterpret_cast<const R*>(from + i)[l];
+  }
+
   template <class Source>
   void Store(const Source& source, const Dense<T>& dst) {
     if (dst.data == nullptr) return;
@@ -186,12 +240,17 @@ class MatrixGroup {
   V* power_ = nullptr;
   V* c_power_ = nullptr;
   V* sign_ = nullptr;
+  // kSolve: one lane's problem.
+  std::optional<Gels<T>> gels_;
+  Rows<T> one_r_, one_c_;
+  R* one_power_ = nullptr;
+  R* one_c_power_ = nullptr;
   std::size_t used_ = 0;
 
   // The group in work.
   std::int64_t first_ = 0;
   int count_ = 0;
-  std::uint32_t nonfinite_ = 0, overflow_ = 0;  // bits, a lane each
+  std::uint32_t nonfinite_ = 0, unproven_ = 0, overflow_ = 0;  // bits, a lane each
 };
 
 }  // namespace factord::kernels::cpu::HWY_NAMESPACE

@@ -11,9 +11,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "kernels/cpu/across_columns-inl.h"
+#include "kernels/cpu/gels-inl.h"
 #include "kernels/cpu/operands.h"
 #include "kernels/cpu/rows_io-inl.h"
 #include "kernels/cpu/scratch.h"
@@ -50,14 +52,14 @@ class OneMatrix {
       c_ = Rows<T>::Take(scratch, run.m, run.p);
       c_power_ = scratch.Take<R>(c_.cols);
     }
+    if (problem.op == Op::kSolve) gels_.emplace(run, scratch);
     used_ = scratch.used();
   }
   std::size_t scratch_bytes() const { return used_; }
 
   void Run(std::int64_t i, std::uint32_t* status) {
     index_ = i;
-    finite_ = true;
-    fits_ = true;
+    finite_ = fits_ = proven_ = true;
     switch (problem_.op) {
       case Op::kFactorize:
         Factorize();
@@ -69,9 +71,10 @@ class OneMatrix {
         ApplyQ();
         break;
       case Op::kSolve:
+        Solve();
         break;
     }
-    *status = StatusOf(!finite_, !fits_);
+    *status = StatusOf(finite_, proven_, fits_);
   }
 
  private:
@@ -306,6 +309,23 @@ class OneMatrix {
     fits_ = fits;
   }
 
+  void Solve() {
+    LoadScaled(operands_.a, a_, power_);
+    LoadScaled(operands_.rhs, c_, c_power_);
+    if (finite_) {
+      Factor();
+      ApplyBlocks<true>(c_, /*square=*/false);
+      proven_ = gels_->Solve(a_, c_);
+    }
+    if (!finite_ || !proven_) {
+      StoreNan(operands_.result);
+      StoreNan(operands_.residual_norm);
+      return;
+    }
+    fits_ = gels_->Store(c_, power_, c_power_, operands_.result.at(index_),
+                         operands_.residual_norm.at(index_));
+  }
+
   template <class U>
   void StoreNan(const Dense<U>& dst) {
     if (dst.data != nullptr) FillNan(dst.at(index_));
@@ -324,12 +344,14 @@ class OneMatrix {
   R* power_ = nullptr;
   R* c_power_ = nullptr;
   R* sign_ = nullptr;
+  std::optional<Gels<T>> gels_;
   std::size_t used_ = 0;
 
   // The matrix in work.
   std::int64_t index_ = 0;
   bool finite_ = true;
   bool fits_ = true;
+  bool proven_ = true;
 };
 
 }  // namespace factord::kernels::cpu::HWY_NAMESPACE

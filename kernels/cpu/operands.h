@@ -36,9 +36,10 @@ void FillNan(const Dense<T>& dst) {
               std::numeric_limits<R>::quiet_NaN());
 }
 
-inline std::uint32_t StatusOf(bool nonfinite, bool overflow) {
-  if (nonfinite) return kNonfiniteInput;
-  return overflow ? std::uint32_t{kResultOutOfRange} : 0;
+inline std::uint32_t StatusOf(bool finite_input, bool proven_rank, bool fits) {
+  if (!finite_input) return kNonfiniteInput;
+  if (!proven_rank) return kRankUnproven;
+  return fits ? 0 : std::uint32_t{kResultOutOfRange};
 }
 
 // All of them, of the run's first matrix; data is null where the problem has no such operand.
