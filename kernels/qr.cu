@@ -24,22 +24,21 @@ class Pipeline {
 
   // Panels, and after each block the update of what is right of it. LAPACK's geqrf.
   cudaError_t Geqrf() {
+    int without_t = 0;  // columns of the first blocks, whose panels have made the updates
     for (const Block& block : plan_.blocks) {
       if (block.j >= k_) break;
       FACTORD_RETURN_IF_CUDA_ERROR(FactorBlock(block));
-      FACTORD_RETURN_IF_CUDA_ERROR(UpdateRightOf(block));
+      if (block.panel_by_panel) {
+        without_t = std::min(block.j + block.nb, k_);
+      } else {
+        FACTORD_RETURN_IF_CUDA_ERROR(UpdateRightOf(block));
+      }
     }
-    return cudaSuccess;
+    return work_.keeps_t ? LarftBefore(without_t) : cudaSuccess;
   }
 
   // T of every block of given reflectors.
-  cudaError_t LarftAll() {
-    for (int j = 0; j < k_; j += kMaxBlock) {
-      FACTORD_RETURN_IF_CUDA_ERROR(
-          Larft<T>(work_.a, j, BlockWidth(j), work_.tau, work_.BlockT(j), stream_));
-    }
-    return cudaSuccess;
-  }
+  cudaError_t LarftAll() { return LarftBefore(k_); }
 
   // target := Q(:, the target's columns): backward, so that a block finds only its own columns and
   // those after it. LAPACK's orgqr.
@@ -67,8 +66,16 @@ class Pipeline {
   int BlockWidth(int j) const { return std::min(kMaxBlock, k_ - j); }
   int LastBlock() const { return k_ == 0 ? -1 : (k_ - 1) / kMaxBlock * kMaxBlock; }
 
+  // T of all blocks of the first columns, in one launch: few matrices alone would not fill the
+  // device.
+  cudaError_t LarftBefore(int cols) {
+    if (cols == 0) return cudaSuccess;
+    return Larft<T>(work_.a, 0, cols, work_.tau, work_.t, stream_);
+  }
+
   cudaError_t Apply(int j, bool transpose, const Work<T>& c, int c0, int c1) {
-    return Larfb<T>(work_.a, j, BlockWidth(j), work_.BlockT(j), transpose, c, c0, c1, stream_);
+    return Larfb<T>(work_.a, j, BlockWidth(j), work_.BlockT(j), transpose, c, c0, c1,
+                    plan_.limits.multiprocessors, stream_);
   }
 
   // A panel of this batch may be narrower than the plan's, and one block a matrix may become two
@@ -102,15 +109,15 @@ class Pipeline {
       if (right >= reach) break;
       FACTORD_RETURN_IF_CUDA_ERROR(
           Larft<T>(work_.a, panel.j, nb, work_.tau, work_.t_panel, stream_));
-      FACTORD_RETURN_IF_CUDA_ERROR(
-          Larfb<T>(work_.a, panel.j, nb, work_.t_panel, true, work_.a, right, reach, stream_));
+      FACTORD_RETURN_IF_CUDA_ERROR(Larfb<T>(work_.a, panel.j, nb, work_.t_panel, true, work_.a,
+                                            right, reach, plan_.limits.multiprocessors, stream_));
     }
     return cudaSuccess;
   }
 
   cudaError_t UpdateRightOf(const Block& block) {
     const int end = std::min(block.j + block.nb, k_);
-    const bool updates = end < work_.a.cols && !block.panel_by_panel;
+    const bool updates = end < work_.a.cols;
     if (!updates && !work_.keeps_t) return cudaSuccess;
     for (int j = block.j; j < end; j += kMaxBlock) {
       FACTORD_RETURN_IF_CUDA_ERROR(

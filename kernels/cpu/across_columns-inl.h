@@ -55,6 +55,7 @@ struct PanelRow {
   }
   // Entry j in all lanes.
   HWY_INLINE N Entry(int j) const {
+    if constexpr (kVectors == 1) return A::Lookup(x[0], A::Indices(j));
     HWY_ALIGN R memory[2 * kPanel];
     Store(memory, kPanel);
     return A::Set(memory + j, kPanel);
@@ -138,14 +139,10 @@ struct AcrossColumns {
     using A = typename Row::A;
     using N = typename Row::N;
     using D = typename Row::D;
-    using Indices = decltype(hn::SetTableIndices(
-        D(), static_cast<const hn::TFromD<hn::RebindToSigned<D>>*>(nullptr)));
-
-    HWY_INLINE Reflection(const Row& w_in, int j_in) : w(w_in), j(j_in) {
+    HWY_INLINE Reflection(const Row& w_in, int j_in)
+        : w(w_in), j(j_in), next(A::Indices((j_in + 1) % Row::kL)) {
       FACTORD_UNROLL
       for (int v = 0; v < kVectors; ++v) after[v] = Row::After(v, j);
-      using DI = hn::RebindToSigned<D>;
-      next = hn::IndicesFromVec(D(), hn::Set(DI(), static_cast<hn::TFromD<DI>>((j + 1) % Row::kL)));
     }
     // Returns the row as it is now.
     HWY_INLINE Row Apply(R* row) const {
@@ -166,16 +163,13 @@ struct AcrossColumns {
       for (int v = 1; v < kVectors; ++v) {
         if ((j + 1) / Row::kL == v) x = row.x[v];
       }
-      N entry;
-      entry.re = hn::TableLookupLanes(x.re, next);
-      if constexpr (kParts == 2) entry.im = hn::TableLookupLanes(x.im, next);
-      return entry;
+      return A::Lookup(x, next);
     }
 
     const Row w;
     const int j;
     hn::Mask<D> after[kVectors];
-    Indices next;
+    const typename A::Index next;
   };
 
   // Rows below j: a_i -= w x_i in the lanes after j, x the column j; returns the sum over rows
@@ -290,54 +284,88 @@ struct AcrossColumns {
   template <class D, int C, bool kAdjoint>
   static HWY_INLINE void Strip(const Panel& panel, R* a, std::int64_t ld, std::int64_t plane) {
     using A = Numbers<T, D>;
-    using N = typename A::N;
-    constexpr int kL = A::kLanes;
-    N w[kPanel][C];
+    typename A::N w[kPanel][C];
     FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) {
-      N sum[kGroup][C];
-      FACTORD_UNROLL
-      for (int r = 0; r < kGroup; ++r) {
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) sum[r][c] = A::Zero();
-      }
-      const R* v = panel.v + g;
-      const R* row = a;
-      for (int i = 0; i < panel.rows; ++i, v += kRow, row += ld) {
-        N x[C];
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) x[c] = A::Load(row + c * kL, plane);
-        FACTORD_UNROLL
-        for (int r = 0; r < kGroup; ++r) {
-          const N vr = A::Set(v + r, kPanel);
-          FACTORD_UNROLL
-          for (int c = 0; c < C; ++c) sum[r][c] = A::ConjMultiplyAdd(vr, x[c], sum[r][c]);
-        }
-      }
-      FACTORD_UNROLL
-      for (int r = 0; r < kGroup; ++r) {
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) w[g + r][c] = sum[r][c];
-      }
-    }
+    for (int g = 0; g < kPanel; g += kGroup) Project<A, C>(panel, a, ld, plane, g, w);
     Solve<A, C, kAdjoint>(panel, w);
     FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) {
-      const R* v = panel.v + g;
-      R* row = a;
-      for (int i = 0; i < panel.rows; ++i, v += kRow, row += ld) {
-        N x[C];
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) x[c] = A::Load(row + c * kL, plane);
-        FACTORD_UNROLL
-        for (int r = 0; r < kGroup; ++r) {
-          const N vr = A::Set(v + r, kPanel);
-          FACTORD_UNROLL
-          for (int c = 0; c < C; ++c) x[c] = A::NegMultiplyAdd(vr, w[g + r][c], x[c]);
+    for (int g = 0; g < kPanel; g += kGroup) Subtract<A, C>(panel, w, g, a, ld, plane);
+  }
+  // The panel's own columns of the identity: W = V^H E is the top of V.
+  static void ApplyToIdentity(const Panel& panel, R* a, std::int64_t ld, std::int64_t plane) {
+    using A = typename Row::A;
+    HWY_ALIGN R top[kPanel][kRow] = {};  // V's first rows, transposed
+    for (int c = 0; c < std::min(kPanel, panel.rows); ++c) {
+      for (int part = 0; part < kParts; ++part) {
+        for (int r = 0; r < kPanel; ++r) {
+          top[r][part * kPanel + c] = panel.v[c * kRow + part * kPanel + r];
         }
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) A::Store(x[c], row + c * kL, plane);
       }
+    }
+    typename Row::N w[kPanel][kVectors];
+    FACTORD_UNROLL
+    for (int r = 0; r < kPanel; ++r) {
+      const Row row = Row::Load(top[r], kPanel);
+      FACTORD_UNROLL
+      for (int v = 0; v < kVectors; ++v) w[r][v] = A::Conj(row.x[v]);
+    }
+    Solve<A, kVectors, false>(panel, w);
+    FACTORD_UNROLL
+    for (int g = 0; g < kPanel; g += kGroup) Subtract<A, kVectors>(panel, w, g, a, ld, plane);
+  }
+  // Rows g ... g + kGroup - 1 of W = V^H A.
+  template <class A, int C>
+  static HWY_INLINE void Project(const Panel& panel, const R* a, std::int64_t ld,
+                                 std::int64_t plane, int g, typename A::N (&w)[kPanel][C]) {
+    using N = typename A::N;
+    N sum[kGroup][C];
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) sum[r][c] = A::Zero();
+    }
+    const R* v = panel.v + g;
+    for (int i = 0; i < panel.rows; ++i, v += kRow, a += ld) {
+      N x[C];
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) x[c] = A::Load(a + c * A::kLanes, plane);
+      FACTORD_UNROLL
+      for (int r = 0; r < kGroup; ++r) {
+        const N vr = A::Set(v + r, kPanel);
+        FACTORD_UNROLL
+        for (int c = 0; c < C; ++c) sum[r][c] = A::ConjMultiplyAdd(vr, x[c], sum[r][c]);
+      }
+    }
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) w[g + r][c] = sum[r][c];
+    }
+  }
+  // A -= V W for these rows of W.
+  template <class A, int C>
+  static HWY_INLINE void Subtract(const Panel& panel, const typename A::N (&w)[kPanel][C], int g,
+                                  R* a, std::int64_t ld, std::int64_t plane) {
+    using N = typename A::N;
+    N wg[kGroup][C];
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) wg[r][c] = w[g + r][c];
+    }
+    const R* v = panel.v + g;
+    for (int i = 0; i < panel.rows; ++i, v += kRow, a += ld) {
+      N x[C];
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) x[c] = A::Load(a + c * A::kLanes, plane);
+      FACTORD_UNROLL
+      for (int r = 0; r < kGroup; ++r) {
+        const N vr = A::Set(v + r, kPanel);
+        FACTORD_UNROLL
+        for (int c = 0; c < C; ++c) x[c] = A::NegMultiplyAdd(vr, wg[r][c], x[c]);
+      }
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) A::Store(x[c], a + c * A::kLanes, plane);
     }
   }
   template <class A, int C, bool kAdjoint>
@@ -416,6 +444,16 @@ struct AcrossColumns {
       }
       MakeExplicit(panel, k);
       if (j + kPanel < end) Apply<true>(&panel, 1, a, j, j + kPanel, end);
+    }
+  }
+
+  // The block's panels, last one first, on its own columns of q, which are still the identity's.
+  static void ApplyBlockToIdentity(const Panel* panels, int count, Rows<T> q, int j) {
+    const int end = std::min(j + count * kPanel, q.cols);
+    for (int p = count - 1; p >= 0; --p) {
+      const int first = j + p * kPanel, next = first + kPanel;
+      ApplyToIdentity(panels[p], q.at(first, first), q.ld, q.plane);
+      if (next < end) Apply<false>(panels + p, 1, q, first, next, end);
     }
   }
 

@@ -222,46 +222,67 @@ struct AcrossMatrices {
   static HWY_INLINE void Apply(Block v, const Reflectors& reflectors, Block a) {
     N w[kPanel][C];
     FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) {
-      N sum[kGroup][C];
-      FACTORD_UNROLL
-      for (int r = 0; r < kGroup; ++r) {
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) sum[r][c] = A::Zero();
-      }
-      for (int i = 0; i < v.rows; ++i) {
-        N x[C];
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) x[c] = a.Get(i, c);
-        FACTORD_UNROLL
-        for (int r = 0; r < kGroup; ++r) {
-          const N vr = v.Get(i, g + r);
-          FACTORD_UNROLL
-          for (int c = 0; c < C; ++c) sum[r][c] = A::ConjMultiplyAdd(vr, x[c], sum[r][c]);
-        }
-      }
-      FACTORD_UNROLL
-      for (int r = 0; r < kGroup; ++r) {
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) w[g + r][c] = sum[r][c];
-      }
-    }
+    for (int g = 0; g < kPanel; g += kGroup) Project<C>(v, a, g, w);
     Solve<C, kAdjoint>(reflectors, w);
     FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) {
-      for (int i = 0; i < v.rows; ++i) {
-        N x[C];
+    for (int g = 0; g < kPanel; g += kGroup) Subtract<C>(v, w, g, a);
+  }
+  // Column c of the identity, a's first: V^H e_c is a row of V.
+  static HWY_INLINE void ApplyToUnitVector(Block v, const Reflectors& reflectors, int c, Block a) {
+    N w[kPanel][1];
+    FACTORD_UNROLL
+    for (int r = 0; r < kPanel; ++r) w[r][0] = A::Conj(v.Get(c, r));
+    Solve<1, false>(reflectors, w);
+    FACTORD_UNROLL
+    for (int g = 0; g < kPanel; g += kGroup) Subtract<1>(v, w, g, a);
+  }
+  // Rows g ... g + kGroup - 1 of W = V^H A.
+  template <int C>
+  static HWY_INLINE void Project(Block v, Block a, int g, N (&w)[kPanel][C]) {
+    N sum[kGroup][C];
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) sum[r][c] = A::Zero();
+    }
+    for (int i = 0; i < v.rows; ++i) {
+      N x[C];
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) x[c] = a.Get(i, c);
+      FACTORD_UNROLL
+      for (int r = 0; r < kGroup; ++r) {
+        const N vr = v.Get(i, g + r);
         FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) x[c] = a.Get(i, c);
-        FACTORD_UNROLL
-        for (int r = 0; r < kGroup; ++r) {
-          const N vr = v.Get(i, g + r);
-          FACTORD_UNROLL
-          for (int c = 0; c < C; ++c) x[c] = A::NegMultiplyAdd(vr, w[g + r][c], x[c]);
-        }
-        FACTORD_UNROLL
-        for (int c = 0; c < C; ++c) a.Put(i, c, x[c]);
+        for (int c = 0; c < C; ++c) sum[r][c] = A::ConjMultiplyAdd(vr, x[c], sum[r][c]);
       }
+    }
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) w[g + r][c] = sum[r][c];
+    }
+  }
+  // A -= V W for these rows of W.
+  template <int C>
+  static HWY_INLINE void Subtract(Block v, const N (&w)[kPanel][C], int g, Block a) {
+    N wg[kGroup][C];
+    FACTORD_UNROLL
+    for (int r = 0; r < kGroup; ++r) {
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) wg[r][c] = w[g + r][c];
+    }
+    for (int i = 0; i < v.rows; ++i) {
+      N x[C];
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) x[c] = a.Get(i, c);
+      FACTORD_UNROLL
+      for (int r = 0; r < kGroup; ++r) {
+        const N vr = v.Get(i, g + r);
+        FACTORD_UNROLL
+        for (int c = 0; c < C; ++c) x[c] = A::NegMultiplyAdd(vr, wg[r][c], x[c]);
+      }
+      FACTORD_UNROLL
+      for (int c = 0; c < C; ++c) a.Put(i, c, x[c]);
     }
   }
   template <int C, bool kAdjoint>
@@ -331,11 +352,15 @@ struct AcrossMatrices {
         q.Put(i, c, A::Real(hn::Set(D(), i == c ? R(1) : R(0))));
       }
     }
-    // Columns left of a panel are still zero in the rows it acts on.
+    // In the rows that a panel acts on, columns left of it are still zero, its own still those of
+    // the identity.
     for (int j = LastPanel(k); j >= 0; j -= kPanel) {
       Reflectors reflectors;
       LoadPanel(a, tau, k, j, v, reflectors);
-      ApplyToColumns<false>(v, reflectors, q.block(j, j, q.rows - j, q.cols - j));
+      const Block rest = q.block(j, j, q.rows - j, q.cols - j);
+      const int unit = std::min(kPanel, rest.cols);
+      for (int c = 0; c < unit; ++c) ApplyToUnitVector(v, reflectors, c, rest.column(c));
+      if (unit < rest.cols) ApplyToColumns<false>(v, reflectors, rest.column(unit));
     }
   }
   static int LastPanel(int k) { return (k + kPanel - 1) / kPanel * kPanel - kPanel; }

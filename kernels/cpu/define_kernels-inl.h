@@ -14,9 +14,14 @@ using Type = FACTORD_TYPE;
 
 int LanesOf() { return MatrixGroup<Type>::kL; }
 
-void RunGroup(const Problem& problem, const Run<Type>& run, std::int64_t first, int count,
-              std::uint32_t* status, std::byte* scratch) {
-  MatrixGroup<Type>(problem, run, Scratch(scratch)).Run(first, count, status);
+void RunGroups(const Problem& problem, const Run<Type>& run, std::int64_t first, std::int64_t count,
+               std::uint32_t* status, std::byte* scratch) {
+  using Group = MatrixGroup<Type>;
+  Group group(problem, run, Scratch(scratch));
+  for (std::int64_t i = 0; i < count; i += Group::kL) {
+    group.Run(first + i, static_cast<int>(std::min<std::int64_t>(Group::kL, count - i)),
+              status + i);
+  }
 }
 std::size_t GroupBytes(const Problem& problem, const Run<Type>& run) {
   return MatrixGroup<Type>(problem, run, Scratch(nullptr)).scratch_bytes();
@@ -38,7 +43,7 @@ HWY_AFTER_NAMESPACE();
 namespace factord::kernels::cpu {
 
 HWY_EXPORT(LanesOf);
-HWY_EXPORT(RunGroup);
+HWY_EXPORT(RunGroups);
 HWY_EXPORT(GroupBytes);
 HWY_EXPORT(RunOne);
 HWY_EXPORT(OneBytes);
@@ -49,8 +54,8 @@ int Lanes<FACTORD_TYPE>() {
 }
 template <>
 void RunAcrossMatrices(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t first,
-                       int count, std::uint32_t* status, std::byte* scratch) {
-  HWY_DYNAMIC_DISPATCH(RunGroup)(problem, run, first, count, status, scratch);
+                       std::int64_t count, std::uint32_t* status, std::byte* scratch) {
+  HWY_DYNAMIC_DISPATCH(RunGroups)(problem, run, first, count, status, scratch);
 }
 template <>
 std::size_t AcrossMatricesScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {

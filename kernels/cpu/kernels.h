@@ -10,14 +10,14 @@
 
 namespace factord::kernels::cpu {
 
-// How many matrices RunAcrossMatrices takes at a time with the instruction set in use.
+// How many matrices share a vector, with the instruction set in use.
 template <class T>
 int Lanes();
 
-// Matrices [first, first + count), 1 <= count <= Lanes<T>(). See qr.h for the rest.
+// Matrices [first, first + count), in groups of Lanes<T>(). See qr.h for the rest.
 template <class T>
-void RunAcrossMatrices(const Problem& problem, const Run<T>& run, std::int64_t first, int count,
-                       std::uint32_t* status, std::byte* scratch);
+void RunAcrossMatrices(const Problem& problem, const Run<T>& run, std::int64_t first,
+                       std::int64_t count, std::uint32_t* status, std::byte* scratch);
 template <class T>
 std::size_t AcrossMatricesScratchBytes(const Problem& problem, const Run<T>& run);
 

@@ -48,6 +48,7 @@ class MatrixGroup {
   }
   std::size_t scratch_bytes() const { return used_; }
 
+  // 1 <= count <= kL.
   void Run(std::int64_t first, int count, std::uint32_t* status) {
     first_ = first;
     count_ = count;

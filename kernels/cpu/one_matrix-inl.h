@@ -198,13 +198,14 @@ class OneMatrix {
       std::fill_n(q_.at(i, 0), std::int64_t{q_.cols} * kParts, R(0));
       if (i < operands_.q.cols) *q_.at(i, i) = R(1);
     }
-    // Columns left of a block are still zero in the rows it acts on.
-    ApplyBlocks<false>(q_, /*square=*/true);
+    ApplyBlocks<false>(q_, /*identity=*/true);
   }
 
-  // All blocks of reflectors on the columns of c; the next block is made ready meanwhile.
+  // All blocks of reflectors on the columns of c; the next block is made ready meanwhile. If c is
+  // the identity, then in the rows that a block acts on columns left of it are still zero, its own
+  // still the identity's.
   template <bool kAdjoint>
-  void ApplyBlocks(Rows<T> c, bool square) {
+  void ApplyBlocks(Rows<T> c, bool identity) {
     if (k_ == 0) return;
     const int last = (k_ - 1) / block_columns() * block_columns();
     const int step = kAdjoint ? block_columns() : -block_columns();
@@ -214,9 +215,12 @@ class OneMatrix {
       const Panel* panels = panels_[set];
       const int count = PanelsOf(j);
       ForTiles(
-          square ? j : 0, c.cols, Qr::kStripColumns,
+          identity ? std::min(j + count * kPanel, c.cols) : 0, c.cols, Qr::kStripColumns,
           [&](int c0, int c1) { Qr::template Apply<kAdjoint>(panels, count, c, j, c0, c1); },
-          [&] { LoadBlock(j + step, 1 - set); });
+          [&] {
+            if (identity) Qr::ApplyBlockToIdentity(panels, count, c, j);
+            LoadBlock(j + step, 1 - set);
+          });
     }
   }
   void LoadBlock(int j, int set) {
@@ -296,9 +300,9 @@ class OneMatrix {
     if (finite_) LoadScaled(operands_.rhs, c_, c_power_);
     if (!finite_) return StoreNan(operands_.result);
     if (problem_.adjoint != problem_.right) {
-      ApplyBlocks<true>(c_, /*square=*/false);
+      ApplyBlocks<true>(c_, /*identity=*/false);
     } else {
-      ApplyBlocks<false>(c_, /*square=*/false);
+      ApplyBlocks<false>(c_, /*identity=*/false);
     }
     const Dense<T> dst = operands_.result.at(index_);
     std::atomic<bool> fits{true};
@@ -314,7 +318,7 @@ class OneMatrix {
     LoadScaled(operands_.rhs, c_, c_power_);
     if (finite_) {
       Factor();
-      ApplyBlocks<true>(c_, /*square=*/false);
+      ApplyBlocks<true>(c_, /*identity=*/false);
       proven_ = gels_->Solve(a_, c_);
     }
     if (!finite_ || !proven_) {

@@ -35,16 +35,17 @@ std::size_t ScratchBytes(const Problem& problem, const Run<T>& run) {
 template <class T>
 void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
            std::uint32_t* status, std::byte* scratch) {
-  const int lanes = Lanes<T>(), fewest = IsSmall(run) ? FewestOfGroup<T>() : lanes + 1;
-  for (std::int64_t i = 0; i < count;) {
-    const auto group = static_cast<int>(std::min<std::int64_t>(lanes, count - i));
-    if (group >= fewest) {
-      RunAcrossMatrices(problem, run, first + i, group, status + i, scratch);
-      i += group;
-    } else {
-      RunAcrossColumns(problem, run, first + i, status + i, scratch, nullptr);
-      ++i;
-    }
+  std::int64_t across_matrices = 0;
+  if (IsSmall(run)) {
+    const int lanes = Lanes<T>();
+    const std::int64_t rest = count % lanes;
+    across_matrices = rest >= FewestOfGroup<T>() ? count : count - rest;
+  }
+  if (across_matrices > 0) {
+    RunAcrossMatrices(problem, run, first, across_matrices, status, scratch);
+  }
+  for (std::int64_t i = across_matrices; i < count; ++i) {
+    RunAcrossColumns(problem, run, first + i, status + i, scratch, nullptr);
   }
 }
 

@@ -135,6 +135,13 @@ struct Numbers<R, D> {
   static HWY_INLINE N Select(hn::Mask<D> yes, N a, N b) {
     return {hn::IfThenElse(yes, a.re, b.re)};
   }
+  // Lane j of every part in all lanes.
+  using Index = decltype(hn::IndicesFromVec(D(), hn::Zero(hn::RebindToSigned<D>())));
+  static HWY_INLINE Index Indices(int j) {
+    using DI = hn::RebindToSigned<D>;
+    return hn::IndicesFromVec(D(), hn::Set(DI(), static_cast<hn::TFromD<DI>>(j)));
+  }
+  static HWY_INLINE N Lookup(N a, Index index) { return {hn::TableLookupLanes(a.re, index)}; }
   // The larger of the parts' magnitudes.
   static HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Magnitude(N a) {
     return Fields<D>::Magnitude(a.re);
@@ -195,6 +202,14 @@ struct Numbers<std::complex<R>, D> {
   }
   static HWY_INLINE N Select(hn::Mask<D> yes, N a, N b) {
     return {hn::IfThenElse(yes, a.re, b.re), hn::IfThenElse(yes, a.im, b.im)};
+  }
+  using Index = decltype(hn::IndicesFromVec(D(), hn::Zero(hn::RebindToSigned<D>())));
+  static HWY_INLINE Index Indices(int j) {
+    using DI = hn::RebindToSigned<D>;
+    return hn::IndicesFromVec(D(), hn::Set(DI(), static_cast<hn::TFromD<DI>>(j)));
+  }
+  static HWY_INLINE N Lookup(N a, Index index) {
+    return {hn::TableLookupLanes(a.re, index), hn::TableLookupLanes(a.im, index)};
   }
   static HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Magnitude(N a) {
     return hn::Max(Fields<D>::Magnitude(a.re), Fields<D>::Magnitude(a.im));

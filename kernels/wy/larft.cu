@@ -1,9 +1,9 @@
-// G = V^T V, chunk by chunk, then T from G and tau.
+// G = V^T V, chunk by chunk, then T from G and tau; the blocks of columns are independent.
 //
 // The rows are dealt out to kParts sums, kGroupRows at a time, and those are added in their order.
-// Where matrices are few a cluster of kParts blocks shares one, a part each, else one block makes
-// all parts: the bits are the same. In a cluster every block adds up one slice of the rows of G,
-// and block 0 gathers the slices and goes on alone.
+// Where there are few T to make a cluster of kParts blocks shares one, a part each, else one block
+// makes all parts: the bits are the same. In a cluster every block adds up one slice of the rows of
+// G, and block 0 gathers the slices and goes on alone.
 //
 // T(0:c, c) = -tau_c T(0:c, 0:c) G(0:c, c), so row i of T needs of T only itself: in blocks of 32
 // one lane makes each row. Two blocks of 32 are joined by T12 = -T11 G12 T22 (recursive larft;
@@ -21,14 +21,14 @@ namespace {
 constexpr int kBlock = 32;
 constexpr int kParts = 8;
 constexpr int kGroupRows = 256;
-constexpr int kFewMatrices = 64;
+constexpr int kFew = 64;
 
 template <class T>
 struct LarftArgs {
   Work<const T> a;
-  int j, nb;
+  int j, cols;
   WorkVectors<const T> tau;
-  WorkVectors<T> t_block;
+  WorkVectors<T> t;
   bool clusters;
 };
 
@@ -58,12 +58,14 @@ class TriangularFactor {
         shared_(shared),
         rank_(args.clusters ? ClusterRank() : 0),
         matrix_(args.clusters ? blockIdx.x / kParts : blockIdx.x),
-        rows_(args.a.rows - args.j),
+        j_(args.j + static_cast<int>(blockIdx.y) * kMaxBlock),
+        nb_(min(kMaxBlock, args.j + args.cols - j_)),
+        rows_(args.a.rows - j_),
         chunks_((rows_ + kRows - 1) / kRows),
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_index_(static_cast<int>(threadIdx.x) % 32),
         lane_(lane_index_),
-        v_(args.a.matrix(matrix_) + static_cast<std::int64_t>(args.j) * args.a.ld + args.j) {}
+        v_(args.a.matrix(matrix_) + static_cast<std::int64_t>(j_) * args.a.ld + j_) {}
 
   __device__ __forceinline__ void Run() {
     if (args_.clusters) ExpectSlices();
@@ -85,7 +87,7 @@ class TriangularFactor {
   __device__ __forceinline__ void LoadTau() {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kNb) {
-      shared_.tau[i] = i < args_.nb ? args_.tau.vector(matrix_)[args_.j + i] : T(0);
+      shared_.tau[i] = i < nb_ ? args_.tau.vector(matrix_)[j_ + i] : T(0);
     }
   }
 
@@ -107,7 +109,7 @@ class TriangularFactor {
     if (!Ended(at)) {
       const int row = at.chunk * kRows;
       shared_.v[step % 2].CopyAsync(v_ + static_cast<std::int64_t>(row) * args_.a.ld, args_.a.ld,
-                                    rows_ - row, args_.nb);
+                                    rows_ - row, nb_);
     }
     CopyAsyncCommit();
   }
@@ -120,7 +122,7 @@ class TriangularFactor {
     Load(at, 0);
     for (int step = 0; !Ended(at); ++step) {
       CopyAsyncWait<0>();
-      shared_.v[step % 2].MakeUnitLower(at.chunk * kRows, args_.nb);
+      shared_.v[step % 2].MakeUnitLower(at.chunk * kRows, nb_);
       __syncthreads();
       const Place next = After(at);
       Load(next, step + 1);
@@ -234,9 +236,10 @@ class TriangularFactor {
   }
 
   __device__ __forceinline__ void Write() {
-    T* const to = args_.t_block.vector(matrix_);
-    for (int i = static_cast<int>(threadIdx.x); i < args_.nb * args_.nb; i += kThreads) {
-      const int r = i / args_.nb, c = i % args_.nb;
+    T* const to =
+        args_.t.vector(matrix_) + static_cast<std::int64_t>(blockIdx.y) * kMaxBlock * kMaxBlock;
+    for (int i = static_cast<int>(threadIdx.x); i < nb_ * nb_; i += kThreads) {
+      const int r = i / nb_, c = i % nb_;
       to[i] = r <= c ? shared_.t.data[r * kLd + c] : T(0);
     }
   }
@@ -245,6 +248,7 @@ class TriangularFactor {
   Shared& shared_;
   const int rank_;
   const std::int64_t matrix_;
+  const int j_, nb_;
   const int rows_, chunks_;
   const int warp_, lane_index_;
   const LanePlace lane_;
@@ -258,11 +262,12 @@ __global__ void __launch_bounds__(4 * kNb, 2) LarftKernel(const LarftArgs<T> arg
 }
 
 template <int kNb, class T>
-cudaError_t Start(const LarftArgs<T>& args, cudaStream_t stream) {
+cudaError_t Start(const LarftArgs<T>& args, int blocks, cudaStream_t stream) {
   using Factor = TriangularFactor<T, kNb>;
   LaunchConfig config;
   config.cluster = args.clusters ? kParts : 1;
-  config.grid = dim3(static_cast<unsigned>(args.a.count) * config.cluster);
+  config.grid =
+      dim3(static_cast<unsigned>(args.a.count) * config.cluster, static_cast<unsigned>(blocks));
   config.threads = Factor::kThreads;
   config.shared_bytes = sizeof(typename Factor::Shared);
   config.stream = stream;
@@ -272,12 +277,14 @@ cudaError_t Start(const LarftArgs<T>& args, cudaStream_t stream) {
 }  // namespace
 
 template <class T>
-cudaError_t Larft(const Work<const T>& a, int j, int nb, const WorkVectors<const T>& tau,
-                  const WorkVectors<T>& t_block, cudaStream_t stream) {
+cudaError_t Larft(const Work<const T>& a, int j, int cols, const WorkVectors<const T>& tau,
+                  const WorkVectors<T>& t, cudaStream_t stream) {
   if (a.count > std::numeric_limits<int>::max()) return cudaErrorInvalidValue;
-  const bool clusters = a.rows - j > kGroupRows && a.count <= kFewMatrices;
-  const LarftArgs<T> args = {a, j, nb, tau, t_block, clusters};
-  return nb <= kBlock ? Start<kBlock>(args, stream) : Start<kMaxBlock>(args, stream);
+  const int blocks = (cols + kMaxBlock - 1) / kMaxBlock;
+  const bool clusters = a.rows - j > kGroupRows && a.count * blocks <= kFew;
+  const LarftArgs<T> args = {a, j, cols, tau, t, clusters};
+  return cols <= kBlock ? Start<kBlock>(args, blocks, stream)
+                        : Start<kMaxBlock>(args, blocks, stream);
 }
 
 template cudaError_t Larft(const Work<const float>&, int, int, const WorkVectors<const float>&,

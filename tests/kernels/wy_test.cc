@@ -13,6 +13,7 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/device_array.h"
@@ -41,6 +42,10 @@ constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 
 // So many matrices that no cluster shares one.
 constexpr std::size_t kMany = 65;
+
+// Of a device that every launch fills, and of one that few matrices do not.
+constexpr int kNoMultiprocessors = 0;
+constexpr int kMultiprocessors = 132;
 
 // ---- matrices
 
@@ -241,9 +246,9 @@ class VectorArray {
     return {device_.data(), stride_};
   }
   void Download() { host_ = device_.Download(); }
-  Matrix<T> Get(int i, int rows, int cols) const {
+  Matrix<T> Get(int i, int at, int rows, int cols) const {
     Matrix<T> result(rows, cols);
-    std::copy_n(host_.begin() + i * stride_, result.data.size(), result.data.begin());
+    std::copy_n(host_.begin() + i * stride_ + at, result.data.size(), result.data.begin());
     return result;
   }
   // Nothing was written behind the first `length` of each vector.
@@ -264,12 +269,15 @@ struct Shape {
   int rows, j, nb;  // rows: of all of the matrix
 };
 
-// T of each of a batch of reflectors, by the kernel.
+// T of each block of columns of each of a batch of reflectors, by one call.
 template <class T>
-std::vector<Matrix<T>> RunLarft(const Shape& shape, const std::vector<Reflectors<T>>& batch) {
+std::vector<std::vector<Matrix<T>>> RunLarftOfBlocks(const Shape& shape,
+                                                     const std::vector<Reflectors<T>>& batch) {
   const int count = static_cast<int>(batch.size()), cols = shape.j + shape.nb;
+  const int last = (shape.nb - 1) / kMaxBlock, last_nb = shape.nb - last * kMaxBlock;
+  const int length = last * kMaxBlock * kMaxBlock + last_nb * last_nb;
   WorkArray<T> a(shape.rows, cols, count);
-  VectorArray<T> tau(cols, count), t(shape.nb * shape.nb, count);
+  VectorArray<T> tau(cols, count), t(length, count);
   for (int i = 0; i < count; ++i) {
     PlantV(a, i, shape.j, batch[static_cast<std::size_t>(i)].v);
     tau.Set(i, shape.j, batch[static_cast<std::size_t>(i)].tau);
@@ -279,9 +287,24 @@ std::vector<Matrix<T>> RunLarft(const Shape& shape, const std::vector<Reflectors
   EXPECT_EQ(error, cudaSuccess);
   EXPECT_TRUE(a.Download(0, 0, 0));
   t.Download();
-  EXPECT_TRUE(t.GapsIntact(shape.nb * shape.nb));
+  EXPECT_TRUE(t.GapsIntact(length));
+  std::vector<std::vector<Matrix<T>>> result(batch.size());
+  for (int i = 0; i < count; ++i) {
+    for (int b = 0; b <= last; ++b) {
+      const int nb = b < last ? kMaxBlock : last_nb;
+      result[static_cast<std::size_t>(i)].push_back(t.Get(i, b * kMaxBlock * kMaxBlock, nb, nb));
+    }
+  }
+  return result;
+}
+
+// Of one block.
+template <class T>
+std::vector<Matrix<T>> RunLarft(const Shape& shape, const std::vector<Reflectors<T>>& batch) {
   std::vector<Matrix<T>> result;
-  for (int i = 0; i < count; ++i) result.push_back(t.Get(i, shape.nb, shape.nb));
+  for (std::vector<Matrix<T>>& t : RunLarftOfBlocks(shape, batch)) {
+    result.push_back(std::move(t[0]));
+  }
   return result;
 }
 
@@ -294,7 +317,8 @@ struct Update {
 // The updated C of each. With `in_place` C stands in the array of V, right of it, at c0.
 template <class T>
 std::vector<Matrix<T>> RunLarfb(const Shape& shape, bool transpose, int c0, bool in_place,
-                                const std::vector<Update<T>>& batch) {
+                                const std::vector<Update<T>>& batch,
+                                int multiprocessors = kNoMultiprocessors) {
   const int count = static_cast<int>(batch.size()), c1 = c0 + batch[0].c.cols;
   const int a_cols = shape.j + shape.nb;
   WorkArray<T> a(shape.rows, in_place ? c1 + kColumnUnit : a_cols, count);
@@ -309,8 +333,8 @@ std::vector<Matrix<T>> RunLarfb(const Shape& shape, bool transpose, int c0, bool
   }
   const Work<T> work = a.Upload();
   const Work<T> target = in_place ? work : c.Upload();
-  const cudaError_t error =
-      Larfb<T>(work, shape.j, shape.nb, t.Upload(), transpose, target, c0, c1, nullptr);
+  const cudaError_t error = Larfb<T>(work, shape.j, shape.nb, t.Upload(), transpose, target, c0, c1,
+                                     multiprocessors, nullptr);
   EXPECT_EQ(error, cudaSuccess);
   EXPECT_TRUE(c.Download(shape.j, c0, c1)) << "written outside of C";
   EXPECT_TRUE(in_place || a.Download(0, 0, 0)) << "written to V";
@@ -437,6 +461,7 @@ TYPED_TEST(WyTest, LarftIsThatOfLapack) {
   std::printf("worst %.2f roundoffs\n", worst);
 }
 
+// However the columns are shared out, the bits are the same.
 TYPED_TEST(WyTest, LarfbIsTheProduct) {
   using T = TypeParam;
   double worst = 0;
@@ -453,6 +478,14 @@ TYPED_TEST(WyTest, LarfbIsTheProduct) {
       EXPECT_LE(error, kLarfbError) << Describe(shape) << " columns " << cols << " from " << c0
                                     << " transpose " << transpose << " matrix " << i;
       worst = std::max(worst, error);
+    }
+    for (const int width : {32, 64}) {  // just as many tiles as multiprocessors
+      const int tiles = static_cast<int>(batch.size()) * ((cols + width - 1) / width);
+      const auto shared_out = RunLarfb<T>(shape, transpose, c0, false, batch, tiles);
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        EXPECT_TRUE(SameBits(shared_out[i], result[i]))
+            << Describe(shape) << " columns " << cols << " tiles of " << width << " matrix " << i;
+      }
     }
   }
   std::printf("worst %.2f roundoffs\n", worst);
@@ -501,14 +534,15 @@ TYPED_TEST(WyTest, ZeroTauGivesZeroRowAndColumn) {
 
 // ---- bits
 
-// In the array of V itself; and nothing but C changes there.
+// In the array of V itself, and in narrow tiles; and nothing but C changes there.
 TYPED_TEST(WyTest, LarfbInPlaceHasTheSameBits) {
   using T = TypeParam;
   for (const Shape& shape : {Shape{150, 16, 48}, Shape{97, 0, 16}}) {
     const std::vector<Update<T>> batch = {RandomUpdate<T>(shape, 72, 7),
                                           RandomUpdate<T>(shape, 72, 8)};
     const auto apart = RunLarfb<T>(shape, true, 0, false, batch);
-    const auto in_place = RunLarfb<T>(shape, true, shape.j + shape.nb, true, batch);
+    const auto in_place =
+        RunLarfb<T>(shape, true, shape.j + shape.nb, true, batch, kMultiprocessors);
     for (std::size_t i = 0; i < batch.size(); ++i) {
       EXPECT_TRUE(SameBits(apart[i], in_place[i])) << Describe(shape);
     }
@@ -579,6 +613,32 @@ TYPED_TEST(WyTest, LarftOfManyHasTheBitsOfOne) {
   }
 }
 
+// The blocks of columns of one call, with a cluster for each and without: each has the T that it
+// has alone.
+TYPED_TEST(WyTest, LarftOfBlocksHasTheBitsOfEach) {
+  using T = TypeParam;
+  const Shape all = {280, 8, 152};
+  const Reflectors<T> reflectors = MakeReflectors<T>(Kind::kNormal, all.rows - all.j, all.nb, 21);
+  std::vector<Matrix<T>> expected;
+  for (int c = 0; c < all.nb; c += kMaxBlock) {
+    const Shape block = {all.rows, all.j + c, std::min(kMaxBlock, all.nb - c)};
+    Reflectors<T> own = {Matrix<T>(block.rows - block.j, block.nb), {}};
+    for (int r = 0; r < own.v.rows; ++r) {
+      for (int k = 0; k < block.nb; ++k) own.v(r, k) = reflectors.v(c + r, c + k);
+    }
+    own.tau.assign(reflectors.tau.begin() + c, reflectors.tau.begin() + c + block.nb);
+    expected.push_back(RunLarft(block, std::vector{own})[0]);
+  }
+  for (const std::size_t count : {std::size_t{1}, kMany / expected.size() + 1}) {
+    for (const auto& t : RunLarftOfBlocks(all, std::vector(count, reflectors))) {
+      ASSERT_EQ(t.size(), expected.size());
+      for (std::size_t b = 0; b < t.size(); ++b) {
+        ASSERT_TRUE(SameBits(t[b], expected[b])) << "block " << b << " of " << count;
+      }
+    }
+  }
+}
+
 // A matrix of NaN in the middle of a batch: the others' bits are those they have alone.
 TYPED_TEST(WyTest, MatricesDoNotMeet) {
   using T = TypeParam;
@@ -608,10 +668,10 @@ TYPED_TEST(WyTest, NothingToDo) {
   using T = TypeParam;
   WorkArray<T> a(16, 8, 1);
   const Work<T> work = a.Upload();
-  EXPECT_EQ(Larfb<T>(work, 0, 8, {}, false, work, 8, 8, nullptr), cudaSuccess);
+  EXPECT_EQ(Larfb<T>(work, 0, 8, {}, false, work, 8, 8, kMultiprocessors, nullptr), cudaSuccess);
   Work<T> none = work;
   none.count = 0;
-  EXPECT_EQ(Larfb<T>(none, 0, 8, {}, false, none, 0, 8, nullptr), cudaSuccess);
+  EXPECT_EQ(Larfb<T>(none, 0, 8, {}, false, none, 0, 8, kMultiprocessors, nullptr), cudaSuccess);
   EXPECT_EQ(Larft<T>(none, 0, 8, {}, WorkVectors<T>{}, nullptr), cudaSuccess);
 }
 
