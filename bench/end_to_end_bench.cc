@@ -26,8 +26,8 @@
 #include "grpcpp/grpcpp.h"
 #include "server/core/slab.h"
 #include "server/engine/cpu_count.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/lapack.h"
-#include "server/engine/lapack_factorizer.h"
 
 namespace factord::bench {
 namespace {
@@ -124,7 +124,7 @@ class InProcess {
   }
 
  private:
-  LapackFactorizer factorizer_;
+  CpuFactorizer factorizer_;
   const Shape shape_;
   Slab a_, q_, r_;
 };

@@ -14,8 +14,8 @@
 
 #include "benchmark/benchmark.h"
 #include "server/core/slab.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/lapack.h"
-#include "server/engine/lapack_factorizer.h"
 
 namespace factord {
 namespace {
@@ -48,7 +48,7 @@ void Engine(benchmark::State& state, Layout layout, int threads) {
   const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
   Slab a = *Slab::Create(bytes), q = *Slab::Create(bytes), r = *Slab::Create(bytes);
   std::memcpy(a.data(), values.data(), static_cast<std::size_t>(bytes));
-  LapackFactorizer factorizer(threads);
+  CpuFactorizer factorizer(threads);
   for (auto _ : state) {
     Batch batch;
     batch.jobs.push_back(std::make_unique<Job>());

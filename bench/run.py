@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+from tables import table
+
 NUMPY_SHAPES = [(20000, 8), (1000, 32), (64, 128), (4, 512), (1, 1024)]
 
 
@@ -94,11 +96,6 @@ def time_numpy():
             times.append(1e3 * (time.perf_counter() - start))
         rows.append({"matrices": count, "n": n, "numpy_ms": statistics.median(times)})
     print(json.dumps(rows))
-
-
-def table(header, rows):
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows])
 
 
 def report(data):

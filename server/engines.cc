@@ -84,6 +84,7 @@ absl::StatusOr<Engines> OpenEngines(const Options& options) {
   Engines engines;
   engines.cpu_model = CpuModel();
   engines.cpu_threads = options.cpu_threads > 0 ? options.cpu_threads : CpuCount();
+  engines.cpu_engine = options.cpu_engine == "lapack" ? CpuEngine::kLapack : CpuEngine::kSimd;
   if (options.gpu != "off") {
     absl::StatusOr<std::vector<Gpu>> gpus = OpenGpus(GpuOptionsFrom(options, engines.cpu_threads));
     const absl::Status opened = gpus.status();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/gpus.h"
 #include "server/engine/router.h"
 #include "server/options.h"
@@ -14,6 +15,7 @@ namespace factord {
 struct Engines {
   std::string cpu_model;
   int cpu_threads = 1;
+  CpuEngine cpu_engine = CpuEngine::kSimd;
   std::vector<Gpu> gpus;
   Machine machine;  // all of it, as the router sees it
 

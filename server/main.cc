@@ -31,6 +31,8 @@ ABSL_FLAG(std::string, metrics_listen, kDefaults.metrics_listen,
           "HOST:PORT that Prometheus scrapes (/metrics); empty: none");
 ABSL_FLAG(int, cpu_threads, kDefaults.cpu_threads,
           "threads that factorize; 0: one for each core this process may use (cgroup-aware)");
+ABSL_FLAG(std::string, cpu_engine, kDefaults.cpu_engine,
+          "what factorizes on the CPU: simd (our kernels) or lapack (OpenBLAS)");
 ABSL_FLAG(std::string, backend, kDefaults.backend,
           "where requests run that do not say so: auto (by predicted time), cpu or gpu");
 ABSL_FLAG(std::string, gpu, kDefaults.gpu,
@@ -96,6 +98,7 @@ factord::Options OptionsFromFlags() {
   options.listen = absl::GetFlag(FLAGS_listen);
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
+  options.cpu_engine = absl::GetFlag(FLAGS_cpu_engine);
   options.backend = absl::GetFlag(FLAGS_backend);
   options.gpu = absl::GetFlag(FLAGS_gpu);
   options.gpu_devices = absl::GetFlag(FLAGS_gpu_devices);

@@ -71,6 +71,7 @@ absl::Status Options::Validate() const {
     }
   }
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
+  RETURN_IF_ERROR(OneOf("cpu_engine", cpu_engine, {"simd", "lapack"}));
   RETURN_IF_ERROR(OneOf("backend", backend, {"auto", "cpu", "gpu"}));
   RETURN_IF_ERROR(OneOf("gpu", gpu, {"auto", "off", "required"}));
   if (backend == "gpu" && gpu == "off") return InvalidField("backend", "is gpu, but gpu is off");

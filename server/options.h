@@ -21,6 +21,8 @@ struct Options {
 
   // Threads that factorize. 0: one for each core this process may use.
   int cpu_threads = 0;
+  // What does the CPU's arithmetic: simd (kernels/cpu) or lapack.
+  std::string cpu_engine = "simd";
 
   // Where a request runs that does not say so: auto (by predicted time), cpu or gpu.
   std::string backend = "auto";

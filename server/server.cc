@@ -15,14 +15,15 @@
 #include "server/core/cost_model.h"
 #include "server/core/status_macros.h"
 #include "server/engine/cpu_count.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/lapack.h"
-#include "server/engine/lapack_factorizer.h"
 #include "server/engine/router.h"
 #include "server/engine/routing_tables.h"
 #include "server/engines.h"
 #include "server/lanes.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/factorization_service.h"
+#include "spdlog/spdlog.h"
 
 namespace factord {
 namespace {
@@ -93,7 +94,7 @@ struct Server::Parts {
                                                     .lapack = LapackName(),
                                                     .compiler = __VERSION__},
                                           engines.DeviceNames())),
-        factorizer(engines.cpu_threads),
+        factorizer(engines.cpu_threads, engines.cpu_engine),
         dispatcher(BatcherOptionsFrom(options, budget->limit()), metrics.get()),
         service(context) {}
 
@@ -113,7 +114,7 @@ struct Server::Parts {
   const std::shared_ptr<ByteBudget> budget;
   const std::shared_ptr<Metrics> metrics;
   Lanes::Costs costs{{CostModel(Backend::kCpu), CostModel(Backend::kGpu)}};
-  LapackFactorizer factorizer;
+  CpuFactorizer factorizer;
   ServiceContext context;
   Dispatcher dispatcher;
   FactorizationService service;
@@ -128,7 +129,7 @@ struct Server::Parts {
 BackendDescription Server::Parts::DescribeCpu() {
   return {.backend = Backend::kCpu,
           .name = engines.cpu_model,
-          .library = LapackName(),
+          .library = DescriptionOf(engines.cpu_engine),
           .threads = engines.cpu_threads,
           .lanes = 1,
           .driver = "",
@@ -208,6 +209,8 @@ absl::Status Server::Parts::Start() {
   lanes.emplace(factorizer, engines.gpus, dispatcher, costs, *metrics);
   RETURN_IF_ERROR(StartGrpc());
   SetServing(true);
+  spdlog::info("the CPU engine is {}, {} threads", DescriptionOf(engines.cpu_engine),
+               engines.cpu_threads);
   return absl::OkStatus();
 }
 

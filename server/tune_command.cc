@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "server/core/status_macros.h"
-#include "server/engine/lapack_factorizer.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/routing_table.h"
 #include "server/engine/tuner.h"
 #include "server/engines.h"
@@ -108,7 +108,7 @@ absl::Status TuneCommand(const Options& options, absl::Duration budget, const st
   RETURN_IF_ERROR(options.Validate());
   if (!output.empty()) RETURN_IF_ERROR(WriteFile(output, ""));  // now, not after minutes
   ASSIGN_OR_RETURN(const Engines engines, OpenEngines(options));
-  LapackFactorizer cpu(engines.cpu_threads);
+  CpuFactorizer cpu(engines.cpu_threads, engines.cpu_engine);
   Factorizer* const gpu =
       engines.gpus.empty() ? nullptr : engines.gpus.front().factorizers.front().get();
   Progress progress;

@@ -5,9 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
-#include <fstream>
-#include <optional>
 #include <regex>
 #include <string>
 #include <string_view>
@@ -16,6 +13,7 @@
 
 #include "bench/gpu/implementation.h"
 #include "bench/gpu/residuals.h"
+#include "bench/result_file.h"
 
 namespace factord::bench {
 namespace {
@@ -35,11 +33,6 @@ struct Flags {
   double peer_limit = 5;
   std::string json, commit = "unknown", command;
 };
-
-std::optional<std::string> ValueOf(std::string_view argument, std::string_view flag) {
-  if (argument.substr(0, flag.size()) != flag) return std::nullopt;
-  return std::string(argument.substr(flag.size()));
-}
 
 bool Parse(std::string_view argument, Flags* flags) {
   if (const auto only = ValueOf(argument, "--only=")) {
@@ -142,22 +135,6 @@ struct Row {
   std::string note;
 };
 
-std::string Number(double x) {
-  if (!std::isfinite(x)) return "null";
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.4g", x);
-  return text;
-}
-
-std::string Quoted(std::string_view text) {
-  std::string quoted = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
-  }
-  return quoted + "\"";
-}
-
 std::string Json(const Row& row) {
   std::string json = "{\"op\": \"" + std::string(Name(row.c.operation)) + "\", \"dtype\": \"" +
                      Name(row.c.dtype) + "\", \"batch\": " + std::to_string(row.c.batch) +
@@ -172,13 +149,6 @@ std::string Json(const Row& row) {
   return json + "}";
 }
 
-std::string Today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::strftime(text, sizeof(text), "%Y-%m-%d", std::gmtime(&now));
-  return text;
-}
-
 // "13.0" of 13000.
 std::string Version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -190,7 +160,7 @@ void WriteJson(const Flags& flags, const std::vector<Row>& rows) {
   Check(cudaGetDeviceProperties(&properties, 0));
   Check(cudaDriverGetVersion(&driver));
   Check(cudaRuntimeGetVersion(&runtime));
-  const std::pair<const char*, std::string> facts[] = {
+  const Facts facts = {
       {"device", properties.name},
       {"driver", "CUDA " + Version(driver)},
       {"cuda", Version(runtime)},
@@ -201,20 +171,9 @@ void WriteJson(const Flags& flags, const std::vector<Row>& rows) {
                     " TB/s, flops / " + Number(kFlopsF32 / 1e12) + " TF (f32) or " +
                     Number(kFlopsF64 / 1e12) + " TF (f64))"},
   };
-  std::ofstream file(flags.json);
-  file << "{";
-  for (const auto& [key, value] : facts) file << Quoted(key) << ": " << Quoted(value) << ",\n";
-  file << "\"rows\": [";
-  const char* separator = "\n";
-  for (const Row& row : rows) {
-    file << separator << Json(row);
-    separator = ",\n";
-  }
-  file << "\n]}\n";
-  if (!file.flush()) {
-    std::fprintf(stderr, "cannot write %s\n", flags.json.c_str());
-    std::exit(EXIT_FAILURE);
-  }
+  std::vector<std::string> json;
+  for (const Row& row : rows) json.push_back(Json(row));
+  WriteResults(flags.json, facts, json);
 }
 
 void Print(const Row& row) {

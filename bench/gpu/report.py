@@ -4,11 +4,14 @@ time, its ratio to the floor, and how many times longer each peer takes. Facts o
 ones add, and this machine's driver and clocks."""
 
 import argparse
-import json
 import math
 import pathlib
 import shutil
 import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from tables import facts, merged, number, size, table, write  # noqa: E402
 
 OURS = "factord"
 
@@ -21,30 +24,8 @@ def machine():
     return {"driver": driver, "highest clocks": f"SM {sm}, memory {memory}"}
 
 
-def merged(files):
-    data = {}
-    for file in files:
-        part = json.loads(pathlib.Path(file).read_text())
-        rows = data.pop("rows", []) + part.pop("rows")
-        data = {**part, **data, "rows": rows}
-    return data
-
-
-def to_json(data):
-    facts = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in data.items() if key != "rows"]
-    rows = ",\n".join(json.dumps(row) for row in data["rows"])
-    return "{" + ",\n".join(facts) + f',\n"rows": [\n{rows}\n]}}\n'
-
-
-def number(x):
-    if x is None:
-        return "–"
-    return f"{x:,.0f}" if x >= 1000 else f"{x:.3g}"
-
-
 def shape(row):
-    size = f"{row['m']}²" if row["m"] == row["n"] else f"{row['m']} × {row['n']}"
-    return f"{row['batch']:,} × {size}"
+    return f"{row['batch']:,} × {size(row)}"
 
 
 def peer_cell(row, ours):
@@ -56,7 +37,7 @@ def peer_cell(row, ours):
     return number(row["us"]) + ratio
 
 
-def table(rows):
+def group(rows):
     """Of one operation and type."""
     cases, peers = {}, []
     for row in rows:
@@ -64,16 +45,16 @@ def table(rows):
         if row["impl"] != OURS and row["impl"] not in peers:
             peers.append(row["impl"])
     header = ["batch", f"{OURS} µs", "spread", "floor µs", "over floor", "residual", "orthogonality", *peers]
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    body = []
     for case in cases.values():
         ours = case.get(OURS)
         if ours is None:
             continue
         over = ours["us"] / ours["floor_us"] if ours["us"] else None
         spread = "–" if ours["spread"] is None else f"{100 * ours['spread']:.0f} %"
-        cells = [shape(ours), number(ours["us"]), spread, number(ours["floor_us"]), number(over), number(ours["residual"]),
-                 number(ours["orthogonality"]), *(peer_cell(case.get(peer), ours) for peer in peers)]
-        lines.append("| " + " | ".join(cells) + " |")
+        body.append([shape(ours), number(ours["us"]), spread, number(ours["floor_us"]), number(over), number(ours["residual"]),
+                     number(ours["orthogonality"]), *(peer_cell(case.get(peer), ours) for peer in peers)])
+    lines = [table(header, body)]
     for peer in peers:
         ratios = [case[peer]["us"] / case[OURS]["us"] for case in cases.values()
                   if OURS in case and peer in case and case[peer]["us"] and case[OURS]["us"]]
@@ -84,10 +65,9 @@ def table(rows):
 
 
 def report(data):
-    facts = "\n".join(f"- {key}: {value}" for key, value in data.items() if key != "rows")
     parts = [f"""# QR on one {data['device']}
 
-{facts}
+{facts(data)}
 
 Device times in µs, medians of at least nine runs after a warm-up (one run where a run takes more than half a second); fresh inputs
 and poisoned outputs in turn; peers in the same process (PyTorch: another, right after). In brackets: how many times our time. Spread: (90th
@@ -96,7 +76,7 @@ percentile − 10th) / median. Residual and orthogonality: LAPACK's ratios, wors
     for row in data["rows"]:
         groups.setdefault((row["op"], row["dtype"], row["precision"]), []).append(row)
     for (op, dtype, precision), rows in groups.items():
-        parts.append(f"## {op}, {dtype}, {precision}\n\n{table(rows)}")
+        parts.append(f"## {op}, {dtype}, {precision}\n\n{group(rows)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -109,10 +89,7 @@ def main():
     data = merged(arguments.files)
     if arguments.command:
         data |= machine() | {"command": arguments.command}
-    output = arguments.prefix
-    output.parent.mkdir(parents=True, exist_ok=True)
-    output.with_name(output.name + ".json").write_text(to_json(data))
-    output.with_name(output.name + ".md").write_text(report(data))
+    write(arguments.prefix, data, report(data))
 
 
 if __name__ == "__main__":

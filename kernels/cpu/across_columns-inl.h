@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/gels-inl.h"
 #include "kernels/cpu/rows_io-inl.h"
 #include "kernels/cpu/scratch.h"
 #include "kernels/cpu/simd-inl.h"
@@ -81,7 +82,6 @@ struct AcrossColumns {
   static constexpr int kGroup = kManyRegisters || !kIsComplex<T> ? kPanel : kPanel / 2;
   // Vectors of columns at a time, at most: the sums of a group of reflectors stay in registers.
   static constexpr int kStrip = kManyRegisters && !kIsComplex<T> ? 3 : 1;
-  static constexpr int kStripColumns = kStrip * kLanes<R>;
 
   struct Panel {
     R* v = nullptr;  // rows x kPanel: V with its explicit ones and zeros
@@ -448,7 +448,7 @@ struct AcrossColumns {
   }
 
   // The block's panels, last one first, on its own columns of q, which are still the identity's.
-  static void ApplyBlockToIdentity(const Panel* panels, int count, Rows<T> q, int j) {
+  static void ApplyBlockToIdentity(const Panel* panels, int count, Rows<T> q, int, int j) {
     const int end = std::min(j + count * kPanel, q.cols);
     for (int p = count - 1; p >= 0; --p) {
       const int first = j + p * kPanel, next = first + kPanel;
@@ -490,6 +490,69 @@ struct AcrossColumns {
     }
     FACTORD_UNROLL
     for (int r = 0; r < kPanel; ++r) h[r].Store(panel.h[r], kPanel);
+  }
+
+  // -- what OneMatrix asks of a way
+
+  using Held = Rows<T>;
+  using Io = RowsIo<T>;
+  using Part = typename Io::Part;
+  static constexpr int kStripColumns = kStrip * kLanes<R>;      // of a tile of Apply
+  static constexpr int kCopyColumns = std::max(kLanes<R>, 64);  // of a tile of the others
+
+  static Held Take(Scratch& scratch, int m, int n) { return Rows<T>::Take(scratch, m, n); }
+  static void TakePanel(Scratch& scratch, int m, Panel& panel) {
+    R* const v = scratch.Take<R>(std::int64_t{m} * kRow);
+    if (!scratch.counts_only()) panel.v = v;
+  }
+  // Loops over columns go on into the padding.
+  static int Columns(Held held, int) { return held.cols; }
+  static R* Entry(Held held, int i, int j) { return held.at(i, j); }
+
+  static void Load(const Dense<const T>& src, Held held, int c0, int c1) {
+    Io::Load(src, held, c0, c1);
+  }
+  static bool Scale(Held held, int c0, int c1, R* power) { return Io::Scale(held, c0, c1, power); }
+  static bool IsFinite(Held held, int c0, int c1) { return Io::IsFinite(held, c0, c1); }
+  static bool Unscale(Held held, int c0, int c1, const R* power, bool upper, const R* sign) {
+    return Io::Unscale(held, c0, c1, power, upper, sign);
+  }
+  // upper: what is on and above the diagonal, zeros below.
+  static void Store(Held held, const Dense<T>& dst, int c0, int c1, bool upper) {
+    if (upper) {
+      Io::template Store<Part::kUpper>(held, dst, c0, c1);
+    } else {
+      Io::template Store<Part::kAll>(held, dst, c0, c1);
+    }
+  }
+  // squares[j] := ||column j||^2 over the rows from `first` on.
+  static void SquaresBelow(Held held, int first, int n, R* squares) {
+    using A = Numbers<T, Full<R>>;
+    using D = Full<R>;
+    for (int j = 0; j < n; j += kLanes<R>) {
+      auto total = hn::Zero(D());
+      for (int i = first; i < held.rows;) {
+        auto sum = A::Zero();
+        for (const int end = std::min(held.rows, i + kSquaresRun); i < end; ++i) {
+          const auto x = A::Load(held.at(i, j), held.plane);
+          sum = A::ConjMultiplyAdd(x, x, sum);
+        }
+        total = hn::Add(total, sum.re);
+      }
+      StoreFirst(total, D(), squares + j, std::min(kLanes<R>, n - j));
+    }
+  }
+  // A matrix's first rows and columns by rows, in `rows` unless they are so already.
+  static Rows<T> ByRows(Held held, Rows<T>) { return held; }
+  static void SignColumns(Held held, int c0, int c1, const R* sign) {
+    Io::SignColumns(held, c0, c1, sign);
+  }
+  static void KeepBelowDiagonal(Held held, int c0, int c1) { Io::KeepBelowDiagonal(held, c0, c1); }
+  static void SetIdentity(Held held, int cols) {
+    for (int i = 0; i < held.rows; ++i) {
+      std::fill_n(held.at(i, 0), std::int64_t{held.cols} * kParts, R(0));
+      if (i < cols) *held.at(i, i) = R(1);
+    }
   }
 };
 

@@ -2,6 +2,8 @@
 // which sets FACTORD_TYPE, and HWY_TARGET_INCLUDE to itself.
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/across_columns-inl.h"
+#include "kernels/cpu/across_rows-inl.h"
 #include "kernels/cpu/kernels.h"
 #include "kernels/cpu/matrix_group-inl.h"
 #include "kernels/cpu/one_matrix-inl.h"
@@ -27,12 +29,28 @@ std::size_t GroupBytes(const Problem& problem, const Run<Type>& run) {
   return MatrixGroup<Type>(problem, run, Scratch(nullptr)).scratch_bytes();
 }
 
+template <template <class> class Way>
 void RunOne(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
             std::byte* scratch, Tiles* tiles) {
-  OneMatrix<Type>(problem, run, Scratch(scratch), tiles).Run(i, status);
+  OneMatrix<Type, Way>(problem, run, Scratch(scratch), tiles).Run(i, status);
 }
+template <template <class> class Way>
 std::size_t OneBytes(const Problem& problem, const Run<Type>& run) {
-  return OneMatrix<Type>(problem, run, Scratch(nullptr), nullptr).scratch_bytes();
+  return OneMatrix<Type, Way>(problem, run, Scratch(nullptr), nullptr).scratch_bytes();
+}
+void RunColumns(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
+                std::byte* scratch, Tiles* tiles) {
+  RunOne<AcrossColumns>(problem, run, i, status, scratch, tiles);
+}
+std::size_t ColumnsBytes(const Problem& problem, const Run<Type>& run) {
+  return OneBytes<AcrossColumns>(problem, run);
+}
+void RunRows(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
+             std::byte* scratch, Tiles* tiles) {
+  RunOne<AcrossRows>(problem, run, i, status, scratch, tiles);
+}
+std::size_t RowsBytes(const Problem& problem, const Run<Type>& run) {
+  return OneBytes<AcrossRows>(problem, run);
 }
 
 }  // namespace
@@ -45,8 +63,10 @@ namespace factord::kernels::cpu {
 HWY_EXPORT(LanesOf);
 HWY_EXPORT(RunGroups);
 HWY_EXPORT(GroupBytes);
-HWY_EXPORT(RunOne);
-HWY_EXPORT(OneBytes);
+HWY_EXPORT(RunColumns);
+HWY_EXPORT(ColumnsBytes);
+HWY_EXPORT(RunRows);
+HWY_EXPORT(RowsBytes);
 
 template <>
 int Lanes<FACTORD_TYPE>() {
@@ -64,11 +84,21 @@ std::size_t AcrossMatricesScratchBytes(const Problem& problem, const Run<FACTORD
 template <>
 void RunAcrossColumns(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t i,
                       std::uint32_t* status, std::byte* scratch, Tiles* tiles) {
-  HWY_DYNAMIC_DISPATCH(RunOne)(problem, run, i, status, scratch, tiles);
+  HWY_DYNAMIC_DISPATCH(RunColumns)(problem, run, i, status, scratch, tiles);
 }
 template <>
 std::size_t AcrossColumnsScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
-  return HWY_DYNAMIC_DISPATCH(OneBytes)(problem, run);
+  return HWY_DYNAMIC_DISPATCH(ColumnsBytes)(problem, run);
+}
+
+template <>
+void RunAcrossRows(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t i,
+                   std::uint32_t* status, std::byte* scratch, Tiles* tiles) {
+  HWY_DYNAMIC_DISPATCH(RunRows)(problem, run, i, status, scratch, tiles);
+}
+template <>
+std::size_t AcrossRowsScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
+  return HWY_DYNAMIC_DISPATCH(RowsBytes)(problem, run);
 }
 
 }  // namespace factord::kernels::cpu

@@ -19,30 +19,32 @@
 HWY_BEFORE_NAMESPACE();
 namespace factord::kernels::cpu::HWY_NAMESPACE {
 
+// Sums of squares over rows are taken in runs of this many.
+inline constexpr int kSquaresRun = 64;
+
 template <class T>
 class Gels {
  public:
   Gels(const Run<T>& run, Scratch& scratch)
-      : m_(run.m),
-        n_(run.n),
+      : n_(run.n),
         p_(run.p),
         rcond_(run.rcond >= 0 ? run.rcond : 2.0 * run.m * kEps),
         inverse_(Rows<T>::Take(scratch, run.n, run.n)),
         pivots_(scratch.Take<R>(run.n)) {}
 
-  // r: R above its diagonal, whatever below it; c: Q^H B, whose first n rows become the scaled X.
-  // False: full rank could not be proven.
-  bool Solve(Rows<T> r, Rows<T> c) {
+  // r: R above its diagonal, whatever below it; x: the first n rows of Q^H B, which become the
+  // scaled X. False: full rank could not be proven.
+  bool Solve(Rows<T> r, Rows<T> x) {
     for (int i = 0; i < n_; ++i) pivots_[i] = R(1) / *r.at(i, i);
     if (!IsFullRank(r)) return false;
-    SolveUpper(r, c, /*upper=*/false);
+    SolveUpper(r, x, /*upper=*/false);
     return true;
   }
 
-  // X and ||b_j - A x_j||. A's and B's columns were multiplied by the powers of two. False: a value
-  // is out of range.
-  bool Store(Rows<T> c, const Real<T>* a_power, const Real<T>* b_power, const Dense<T>& x,
-             const Dense<Real<T>>& residual_norm) const {
+  // X and ||b_j - A x_j||, whose squares were summed up from the other rows of Q^H B. A's and B's
+  // columns were multiplied by the powers of two. False: a value is out of range.
+  bool Store(Rows<T> solution, const Real<T>* squares, const Real<T>* a_power,
+             const Real<T>* b_power, const Dense<T>& x, const Dense<Real<T>>& residual_norm) const {
     bool finite = true;
     for (int j = 0; j < p_; ++j) {
       const int up = -ExponentOf(b_power[j]);
@@ -51,19 +53,15 @@ class Gels {
         T& entry = x.data[x.IndexOf(i, j)];
         auto* const parts = reinterpret_cast<R*>(&entry);
         for (int part = 0; part < Rows<T>::kParts; ++part) {
-          parts[part] = TimesPowerOfTwo(*(c.at(i, j) + part * c.plane), e);
+          parts[part] = TimesPowerOfTwo(*(solution.at(i, j) + part * solution.plane), e);
           finite &= std::isfinite(parts[part]);
         }
       }
     }
-    for (int j = 0; j < p_; j += kL) {
-      HWY_ALIGN R norms[kL];
-      hn::Store(hn::Sqrt(SquaresBelow(c, n_, j)), D(), norms);
-      for (int l = 0; l < std::min(kL, p_ - j); ++l) {
-        R& norm = residual_norm.data[j + l];
-        norm = TimesPowerOfTwo(norms[l], -ExponentOf(b_power[j + l]));
-        finite &= std::isfinite(norm);
-      }
+    for (int j = 0; j < p_; ++j) {
+      R& norm = residual_norm.data[j];
+      norm = TimesPowerOfTwo(std::sqrt(squares[j]), -ExponentOf(b_power[j]));
+      finite &= std::isfinite(norm);
     }
     return finite;
   }
@@ -78,8 +76,6 @@ class Gels {
   static constexpr double kEps = sizeof(R) == 4 ? 0x1p-24 : 0x1p-53;
   // Below 1, to cover rounding errors: a computed inverse at rcond's edge has half its digits.
   static constexpr double kMargin = 0.25;
-  // Sums over rows are taken in runs of this many.
-  static constexpr int kRun = 64;
 
   // Full rank: the smallest singular value exceeds rcond times the largest, shown by
   //   sigma_1 <= ||R||_F  and  1 / sigma_n = ||R^-1||_2 <= ||R^-1||_F.
@@ -126,20 +122,6 @@ class Gels {
     }
   }
 
-  // Of columns j ... j + kL - 1 of c, over the rows from `first` on.
-  V SquaresBelow(Rows<T> c, int first, int j) const {
-    V total = hn::Zero(D());
-    for (int i = first; i < m_;) {
-      N squares = A::Zero();
-      for (const int end = std::min(m_, i + kRun); i < end; ++i) {
-        const N x = A::Load(c.at(i, j), c.plane);
-        squares = A::ConjMultiplyAdd(x, x, squares);
-      }
-      total = hn::Add(total, squares.re);
-    }
-    return total;
-  }
-
   static int ExponentOf(R power) { return ExponentField(power) - kBias<R>; }
   // Rounded once.
   static float TimesPowerOfTwo(float x, int e) {
@@ -148,7 +130,7 @@ class Gels {
   }
   static double TimesPowerOfTwo(double x, int e) { return std::ldexp(x, e); }
 
-  const int m_, n_, p_;
+  const int n_, p_;
   const double rcond_;
   const Rows<T> inverse_;
   R* const pivots_;  // n: 1 / R's diagonal

@@ -1,4 +1,4 @@
-// The two ways of qr.h, each by itself: for the driver and for the tests that hold them against
+// The ways of qr.h, each by itself: for the driver and for the tests that hold them against
 // each other.
 #pragma once
 
@@ -27,5 +27,16 @@ void RunAcrossColumns(const Problem& problem, const Run<T>& run, std::int64_t i,
                       std::uint32_t* status, std::byte* scratch, Tiles* tiles);
 template <class T>
 std::size_t AcrossColumnsScratchBytes(const Problem& problem, const Run<T>& run);
+
+// Matrices for which across rows is the way, by their shape; the others have the other two.
+template <class T>
+bool IsTall(int m, int n);
+
+// Matrix i of tall ones; `tiles` may be null.
+template <class T>
+void RunAcrossRows(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
+                   std::byte* scratch, Tiles* tiles);
+template <class T>
+std::size_t AcrossRowsScratchBytes(const Problem& problem, const Run<T>& run);
 
 }  // namespace factord::kernels::cpu

@@ -101,9 +101,7 @@ struct LanesIo {
   // kL parts from `at` on, of which those behind `end` do not matter and are not read.
   static HWY_INLINE V LoadUpTo(const R* base, std::int64_t at, std::int64_t end) {
     if (at + kL <= end) return hn::LoadU(D(), base + at);
-    HWY_ALIGN R padded[kL] = {};
-    for (int l = 0; l < end - at; ++l) padded[l] = base[at + l];
-    return hn::Load(D(), padded);
+    return LoadFirst(D(), base + at, static_cast<int>(end - at));
   }
   static HWY_INLINE void PutParts(const Dense<const T>& src, std::int64_t p, std::int64_t size,
                                   const V (&x)[kL], Block block) {
@@ -147,11 +145,9 @@ struct LanesIo {
   static HWY_INLINE void StoreUpTo(V x, R* base, std::int64_t at, std::int64_t end) {
     if (at + kL <= end) {
       hn::StoreU(x, D(), base + at);
-      return;
+    } else {
+      StoreFirst(x, D(), base + at, static_cast<int>(end - at));
     }
-    HWY_ALIGN R padded[kL];
-    hn::Store(x, D(), padded);
-    for (int l = 0; l < end - at; ++l) base[at + l] = padded[l];
   }
   template <class Source>
   static HWY_INLINE void GetParts(const Source& source, const Dense<T>& dst, std::int64_t p,

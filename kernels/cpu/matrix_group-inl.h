@@ -40,7 +40,9 @@ class MatrixGroup {
     if (problem.op == Op::kSolve) {
       gels_.emplace(run, scratch);
       one_r_ = Rows<T>::Take(scratch, run.n, run.n);
-      one_c_ = Rows<T>::Take(scratch, run.m, run.p);
+      one_x_ = Rows<T>::Take(scratch, run.n, run.p);
+      squares_ = scratch.Take<V>(run.p);
+      one_squares_ = scratch.Take<R>(run.p);
       one_power_ = scratch.Take<R>(run.n);
       one_c_power_ = scratch.Take<R>(run.p);
     }
@@ -187,7 +189,20 @@ class MatrixGroup {
     nonfinite_ |= Io::Nonfinite(Io::Scale(c_, c_power_));
     Qr::Factor(a_, tau_, v_);
     Qr::ApplyQ(a_, tau_, k_, /*adjoint=*/true, c_, v_);
+    SquaresBelow();
     for (int l = 0; l < count_; ++l) SolveOne(l);
+  }
+  void SquaresBelow() {
+    for (int j = 0; j < run_.p; ++j) {
+      squares_[j] = hn::Zero(D());
+      for (int i = run_.n; i < run_.m;) {
+        N sum = A::Zero();
+        for (const int end = std::min(run_.m, i + kSquaresRun); i < end; ++i) {
+          sum = A::ConjMultiplyAdd(c_.Get(i, j), c_.Get(i, j), sum);
+        }
+        squares_[j] = hn::Add(squares_[j], sum.re);
+      }
+    }
   }
   // The end of lane l's problem, by itself.
   void SolveOne(int l) {
@@ -196,11 +211,13 @@ class MatrixGroup {
     const auto residual_norm = operands_.residual_norm.at(first_ + l);
     if ((nonfinite_ & bit) == 0) {
       TakeLane(a_, l, one_r_);
-      TakeLane(c_, l, one_c_);
+      TakeLane(c_, l, one_x_);
+      TakeLane(squares_, l, run_.p, one_squares_);
       TakeLane(power_, l, run_.n, one_power_);
       TakeLane(c_power_, l, run_.p, one_c_power_);
-      if (gels_->Solve(one_r_, one_c_)) {
-        const bool fits = gels_->Store(one_c_, one_power_, one_c_power_, x, residual_norm);
+      if (gels_->Solve(one_r_, one_x_)) {
+        const bool fits =
+            gels_->Store(one_x_, one_squares_, one_power_, one_c_power_, x, residual_norm);
         if (!fits) overflow_ |= bit;
         return;
       }
@@ -243,7 +260,9 @@ class MatrixGroup {
   V* sign_ = nullptr;
   // kSolve: one lane's problem.
   std::optional<Gels<T>> gels_;
-  Rows<T> one_r_, one_c_;
+  Rows<T> one_r_, one_x_;
+  V* squares_ = nullptr;
+  R* one_squares_ = nullptr;
   R* one_power_ = nullptr;
   R* one_c_power_ = nullptr;
   std::size_t used_ = 0;

@@ -1,4 +1,5 @@
-// The operations of qr.h on one matrix held by rows, by one thread or by several.
+// The operations of qr.h on one matrix, by one thread or by several. Way: AcrossColumns or
+// AcrossRows; which one is a matter of the shape.
 #if defined(FACTORD_KERNELS_CPU_ONE_MATRIX_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FACTORD_KERNELS_CPU_ONE_MATRIX_INL_H_
 #undef FACTORD_KERNELS_CPU_ONE_MATRIX_INL_H_
@@ -24,7 +25,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace factord::kernels::cpu::HWY_NAMESPACE {
 
-template <class T>
+template <class T, template <class> class Way>
 class OneMatrix {
  public:
   // `tiles` may be null.
@@ -35,24 +36,26 @@ class OneMatrix {
         k_(run.k()),
         block_panels_(BlockPanels(run)),
         tiles_(tiles) {
-    a_ = Rows<T>::Take(scratch, run.m, run.n);
+    a_ = Qr::Take(scratch, run.m, run.n);
     tau_ = scratch.Take<R>(std::int64_t{k_} * kParts);
     for (Panel*& panels : panels_) {
       panels = scratch.Take<Panel>(block_panels_);
-      for (int p = 0; p < block_panels_; ++p) {
-        R* const v = scratch.Take<R>(std::int64_t{run.m} * Qr::kRow);
-        if (scratch.counts_only()) continue;
-        panels[p].v = v;
-      }
+      for (int p = 0; p < block_panels_; ++p) Qr::TakePanel(scratch, run.m, panels[p]);
     }
-    if (problem.op == Op::kFactorize || problem.op == Op::kSolve) power_ = scratch.Take<R>(a_.cols);
+    if (problem.op == Op::kFactorize || problem.op == Op::kSolve)
+      power_ = scratch.Take<R>(Rows<T>::Padded(run.n));
     if (problem.sign != Sign::kLapack) sign_ = scratch.Take<R>(Rows<T>::Padded(run.m));
-    if (problem.q != QMode::kNone) q_ = Rows<T>::Take(scratch, run.m, operands_.q.cols);
+    if (problem.q != QMode::kNone) q_ = Qr::Take(scratch, run.m, operands_.q.cols);
     if (problem.op == Op::kApplyQ || problem.op == Op::kSolve) {
-      c_ = Rows<T>::Take(scratch, run.m, run.p);
-      c_power_ = scratch.Take<R>(c_.cols);
+      c_ = Qr::Take(scratch, run.m, run.p);
+      c_power_ = scratch.Take<R>(Rows<T>::Padded(run.p));
     }
-    if (problem.op == Op::kSolve) gels_.emplace(run, scratch);
+    if (problem.op == Op::kSolve) {
+      gels_.emplace(run, scratch);
+      r_ = Rows<T>::Take(scratch, run.n, run.n);
+      x_ = Rows<T>::Take(scratch, run.n, run.p);
+      squares_ = scratch.Take<R>(run.p);
+    }
     used_ = scratch.used();
   }
   std::size_t scratch_bytes() const { return used_; }
@@ -79,13 +82,11 @@ class OneMatrix {
 
  private:
   using R = Real<T>;
-  using Io = RowsIo<T>;
-  using Part = typename Io::Part;
-  using Qr = AcrossColumns<T>;
+  using Qr = Way<T>;
+  using Held = typename Qr::Held;
   using Panel = typename Qr::Panel;
   static constexpr int kParts = Rows<T>::kParts;
-  // Columns that a thread loads or stores at a time.
-  static constexpr int kCopyColumns = std::max(kLanes<R>, 64);
+  static constexpr int kCopyColumns = Qr::kCopyColumns;
 
   // A block's strips should find their columns in the cache: from this size on, a matrix does not
   // fit there itself.
@@ -140,13 +141,13 @@ class OneMatrix {
     if (problem_.sign != Sign::kLapack) ChooseSigns();
     if (problem_.r || problem_.reflectors) {
       std::atomic<bool> fits{true};
-      ForTiles(0, a_.cols, kCopyColumns, [&](int c0, int c1) {
-        if (!Io::Unscale(a_, c0, c1, power_, /*upper=*/true, sign_)) fits = false;
+      ForTiles(0, Qr::Columns(a_, run_.n), kCopyColumns, [&](int c0, int c1) {
+        if (!Qr::Unscale(a_, c0, c1, power_, /*upper=*/true, sign_)) fits = false;
         if (operands_.r.data != nullptr) {
-          Io::template Store<Part::kUpper>(a_, operands_.r.at(index_), c0, c1);
+          Qr::Store(a_, operands_.r.at(index_), c0, c1, /*upper=*/true);
         }
         if (operands_.reflectors.data != nullptr) {
-          Io::template Store<Part::kAll>(a_, operands_.reflectors.at(index_), c0, c1);
+          Qr::Store(a_, operands_.reflectors.at(index_), c0, c1, /*upper=*/false);
         }
       });
       fits_ = fits;
@@ -155,18 +156,19 @@ class OneMatrix {
     if (problem_.q != QMode::kNone) StoreQ();
   }
 
-  void LoadScaled(const Dense<const T>& operand, Rows<T> rows, R* power) {
+  void LoadScaled(const Dense<const T>& operand, Held held, R* power) {
     const Dense<const T> src = operand.at(index_);
     std::atomic<bool> finite{finite_};
-    ForTiles(0, rows.cols, kCopyColumns, [&](int c0, int c1) {
-      Io::Load(src, rows, c0, c1);
-      if (!Io::Scale(rows, c0, c1, power)) finite = false;
+    ForTiles(0, Qr::Columns(held, src.cols), kCopyColumns, [&](int c0, int c1) {
+      Qr::Load(src, held, c0, c1);
+      if (!Qr::Scale(held, c0, c1, power)) finite = false;
     });
     finite_ = finite;
   }
 
   // geqrf. While others update what lies right of the next block, the caller factors that.
   void Factor() {
+    const int columns = Qr::Columns(a_, run_.n);
     int set = 0;
     FactorBlock(0, set);
     for (int j = 0; j < k_; j += block_columns(), set = 1 - set) {
@@ -176,9 +178,9 @@ class OneMatrix {
       const int count = PanelsOf(j);
       const bool last = begin >= k_;
       const int next =
-          last || tiles_ == nullptr ? begin : std::min(begin + block_columns(), a_.cols);
+          last || tiles_ == nullptr ? begin : std::min(begin + block_columns(), columns);
       ForTiles(
-          next, a_.cols, Qr::kStripColumns,
+          next, columns, Qr::kStripColumns,
           [&](int c0, int c1) { Qr::template Apply<true>(panels, count, a_, j, c0, c1); },
           [&] {
             if (next > begin) Qr::template Apply<true>(panels, count, a_, j, begin, next);
@@ -194,19 +196,17 @@ class OneMatrix {
 
   // orgqr.
   void FormQFromPanels() {
-    for (int i = 0; i < q_.rows; ++i) {
-      std::fill_n(q_.at(i, 0), std::int64_t{q_.cols} * kParts, R(0));
-      if (i < operands_.q.cols) *q_.at(i, i) = R(1);
-    }
-    ApplyBlocks<false>(q_, /*identity=*/true);
+    Qr::SetIdentity(q_, operands_.q.cols);
+    ApplyBlocks<false>(q_, operands_.q.cols, /*identity=*/true);
   }
 
   // All blocks of reflectors on the columns of c; the next block is made ready meanwhile. If c is
   // the identity, then in the rows that a block acts on columns left of it are still zero, its own
   // still the identity's.
   template <bool kAdjoint>
-  void ApplyBlocks(Rows<T> c, bool identity) {
+  void ApplyBlocks(Held c, int cols, bool identity) {
     if (k_ == 0) return;
+    const int columns = Qr::Columns(c, cols);
     const int last = (k_ - 1) / block_columns() * block_columns();
     const int step = kAdjoint ? block_columns() : -block_columns();
     int set = 0;
@@ -215,10 +215,10 @@ class OneMatrix {
       const Panel* panels = panels_[set];
       const int count = PanelsOf(j);
       ForTiles(
-          identity ? std::min(j + count * kPanel, c.cols) : 0, c.cols, Qr::kStripColumns,
+          identity ? std::min(j + count * kPanel, columns) : 0, columns, Qr::kStripColumns,
           [&](int c0, int c1) { Qr::template Apply<kAdjoint>(panels, count, c, j, c0, c1); },
           [&] {
-            if (identity) Qr::ApplyBlockToIdentity(panels, count, c, j);
+            if (identity) Qr::ApplyBlockToIdentity(panels, count, c, cols, j);
             LoadBlock(j + step, 1 - set);
           });
     }
@@ -232,7 +232,7 @@ class OneMatrix {
     bool negative_determinant = false;
     std::fill_n(sign_, Rows<T>::Padded(run_.m), R(1));
     for (int i = 0; i < k_; ++i) {
-      R* const r = a_.at(i, i);
+      R* const r = Qr::Entry(a_, i, i);
       if (*r == R(0)) *r = R(0);  // -0 becomes +0
       const bool flips = *r < R(0);
       if (flips) sign_[i] = R(-1);
@@ -264,34 +264,32 @@ class OneMatrix {
     }
     const Dense<const T> src = operands_.a.at(index_);
     std::atomic<bool> finite{finite_};
-    ForTiles(0, Rows<T>::Padded(k_), kCopyColumns, [&](int c0, int c1) {
-      Io::Load(src, a_, c0, c1);
-      Io::KeepBelowDiagonal(a_, c0, c1);
-      for (int c = c0; c < c1; c += kLanes<R>) {
-        if (!Io::IsFinite(Io::Largest(a_, c, 0))) finite = false;
-      }
+    ForTiles(0, VColumns(), kCopyColumns, [&](int c0, int c1) {
+      Qr::Load(src, a_, c0, c1);
+      Qr::KeepBelowDiagonal(a_, c0, c1);
+      if (!Qr::IsFinite(a_, c0, c1)) finite = false;
     });
     finite_ = finite;
   }
+
+  int VColumns() const { return std::min(Qr::Columns(a_, run_.n), Rows<T>::Padded(k_)); }
 
   void FormQ() {
     LoadReflectors();
     if (!finite_) return StoreNan(operands_.q);
     FormQFromPanels();
     std::atomic<bool> fits{true};
-    ForTiles(0, q_.cols, kCopyColumns, [&](int c0, int c1) {
-      for (int c = c0; c < c1; c += kLanes<R>) {
-        if (!Io::IsFinite(Io::Largest(q_, c, 0))) fits = false;
-      }
+    ForTiles(0, Qr::Columns(q_, operands_.q.cols), kCopyColumns, [&](int c0, int c1) {
+      if (!Qr::IsFinite(q_, c0, c1)) fits = false;
     });
     fits_ = fits;
     StoreQ();
   }
   void StoreQ() {
     const Dense<T> dst = operands_.q.at(index_);
-    ForTiles(0, q_.cols, kCopyColumns, [&](int c0, int c1) {
-      if (sign_ != nullptr) Io::SignColumns(q_, c0, c1, sign_);
-      Io::template Store<Part::kAll>(q_, dst, c0, c1);
+    ForTiles(0, Qr::Columns(q_, operands_.q.cols), kCopyColumns, [&](int c0, int c1) {
+      if (sign_ != nullptr) Qr::SignColumns(q_, c0, c1, sign_);
+      Qr::Store(q_, dst, c0, c1, /*upper=*/false);
     });
   }
 
@@ -300,15 +298,15 @@ class OneMatrix {
     if (finite_) LoadScaled(operands_.rhs, c_, c_power_);
     if (!finite_) return StoreNan(operands_.result);
     if (problem_.adjoint != problem_.right) {
-      ApplyBlocks<true>(c_, /*identity=*/false);
+      ApplyBlocks<true>(c_, run_.p, /*identity=*/false);
     } else {
-      ApplyBlocks<false>(c_, /*identity=*/false);
+      ApplyBlocks<false>(c_, run_.p, /*identity=*/false);
     }
     const Dense<T> dst = operands_.result.at(index_);
     std::atomic<bool> fits{true};
-    ForTiles(0, c_.cols, kCopyColumns, [&](int c0, int c1) {
-      if (!Io::Unscale(c_, c0, c1, c_power_, /*upper=*/false, nullptr)) fits = false;
-      Io::template Store<Part::kAll>(c_, dst, c0, c1);
+    ForTiles(0, Qr::Columns(c_, run_.p), kCopyColumns, [&](int c0, int c1) {
+      if (!Qr::Unscale(c_, c0, c1, c_power_, /*upper=*/false, nullptr)) fits = false;
+      Qr::Store(c_, dst, c0, c1, /*upper=*/false);
     });
     fits_ = fits;
   }
@@ -318,15 +316,17 @@ class OneMatrix {
     LoadScaled(operands_.rhs, c_, c_power_);
     if (finite_) {
       Factor();
-      ApplyBlocks<true>(c_, /*identity=*/false);
-      proven_ = gels_->Solve(a_, c_);
+      ApplyBlocks<true>(c_, run_.p, /*identity=*/false);
+      x_ = Qr::ByRows(c_, x_);
+      proven_ = gels_->Solve(Qr::ByRows(a_, r_), x_);
     }
     if (!finite_ || !proven_) {
       StoreNan(operands_.result);
       StoreNan(operands_.residual_norm);
       return;
     }
-    fits_ = gels_->Store(c_, power_, c_power_, operands_.result.at(index_),
+    Qr::SquaresBelow(c_, run_.n, run_.p, squares_);
+    fits_ = gels_->Store(x_, squares_, power_, c_power_, operands_.result.at(index_),
                          operands_.residual_norm.at(index_));
   }
 
@@ -341,7 +341,7 @@ class OneMatrix {
   const int k_;
   const int block_panels_;
   Tiles* const tiles_;
-  Rows<T> a_, q_, c_;
+  Held a_, q_, c_;
   R* tau_ = nullptr;  // real parts, then imaginary ones
   // Two sets, for the block in use and the next.
   Panel* panels_[2] = {nullptr, nullptr};
@@ -349,6 +349,8 @@ class OneMatrix {
   R* c_power_ = nullptr;
   R* sign_ = nullptr;
   std::optional<Gels<T>> gels_;
+  Rows<T> r_, x_;
+  R* squares_ = nullptr;
   std::size_t used_ = 0;
 
   // The matrix in work.

@@ -9,23 +9,31 @@
 
 namespace factord::kernels::cpu {
 
-// A dense matrix in the order of its owner. Matrix i of a run begins i * rows * cols elements
-// further.
+// A matrix in the order of its owner: lines of neighbours, columns or rows, ld elements apart.
 template <class T>
 struct Dense {
   T* data = nullptr;
   int rows = 0, cols = 0;
   bool column_major = false;
+  std::int64_t ld = 0;
   bool conjugate = false;  // it stands for its complex conjugate
 
+  // Its lines without gaps; matrix i of a run begins i * rows * cols elements further.
+  static Dense Of(T* data, int rows, int cols, bool column_major) {
+    return {data, rows, cols, column_major, column_major ? rows : cols};
+  }
   std::int64_t size() const { return std::int64_t{rows} * cols; }
   std::int64_t IndexOf(std::int64_t i, std::int64_t j) const {
-    return column_major ? i + j * rows : i * cols + j;
+    return column_major ? i + j * ld : i * ld + j;
   }
-  Dense<T> at(std::int64_t matrix) const {
-    return {data + matrix * size(), rows, cols, column_major, conjugate};
+  Dense at(std::int64_t matrix) const {
+    return {data + matrix * size(), rows, cols, column_major, ld, conjugate};
   }
-  Dense<T> adjoint() const { return {data, cols, rows, !column_major, !conjugate}; }
+  Dense columns(int first, int count) const {
+    return {data + IndexOf(0, first), rows, count, column_major, ld, conjugate};
+  }
+  Dense transposed() const { return {data, cols, rows, !column_major, ld, conjugate}; }
+  Dense adjoint() const { return {data, cols, rows, !column_major, ld, !conjugate}; }
 };
 
 template <class T>
@@ -52,20 +60,20 @@ struct Operands {
   Dense<Real<T>> residual_norm;
 
   Operands(const Problem& problem, const Run<T>& run)
-      : a{run.a, run.m, run.n, problem.column_major},
-        tau{run.tau_in, run.k(), 1, true},
-        q{run.q, run.m, QColumns(problem, run), problem.column_major},
-        r{run.r, run.k(), run.n, problem.column_major},
-        reflectors{run.reflectors, run.m, run.n, problem.column_major},
-        tau_out{run.tau, run.k(), 1, true},
-        residual_norm{run.residual_norm, run.p, 1, true} {
+      : a(Dense<const T>::Of(run.a, run.m, run.n, problem.column_major)),
+        tau(Dense<const T>::Of(run.tau_in, run.k(), 1, true)),
+        q(Dense<T>::Of(run.q, run.m, QColumns(problem, run), problem.column_major)),
+        r(Dense<T>::Of(run.r, run.k(), run.n, problem.column_major)),
+        reflectors(Dense<T>::Of(run.reflectors, run.m, run.n, problem.column_major)),
+        tau_out(Dense<T>::Of(run.tau, run.k(), 1, true)),
+        residual_norm(Dense<Real<T>>::Of(run.residual_norm, run.p, 1, true)) {
+    const bool order = problem.rhs_column_major;
     if (problem.op == Op::kApplyQ && problem.right) {
-      rhs = Dense<const T>{run.rhs, run.p, run.m, problem.rhs_column_major}.adjoint();
-      result = Dense<T>{run.result, run.p, run.m, problem.rhs_column_major}.adjoint();
+      rhs = Dense<const T>::Of(run.rhs, run.p, run.m, order).adjoint();
+      result = Dense<T>::Of(run.result, run.p, run.m, order).adjoint();
     } else {
-      rhs = {run.rhs, run.m, run.p, problem.rhs_column_major};
-      result = {run.result, problem.op == Op::kSolve ? run.n : run.m, run.p,
-                problem.rhs_column_major};
+      rhs = Dense<const T>::Of(run.rhs, run.m, run.p, order);
+      result = Dense<T>::Of(run.result, problem.op == Op::kSolve ? run.n : run.m, run.p, order);
     }
   }
 

@@ -24,10 +24,26 @@ int FewestOfGroup() {
   return std::max(2, Lanes<T>() / 2);
 }
 
+template <class T>
+void RunOne(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
+            std::byte* scratch, Tiles* tiles) {
+  if (IsTall<T>(run.m, run.n)) {
+    RunAcrossRows(problem, run, i, status, scratch, tiles);
+  } else {
+    RunAcrossColumns(problem, run, i, status, scratch, tiles);
+  }
+}
+
 }  // namespace
 
 template <class T>
+bool IsTall(int m, int n) {
+  return m >= 128 && m >= 4 * n;
+}
+
+template <class T>
 std::size_t ScratchBytes(const Problem& problem, const Run<T>& run) {
+  if (IsTall<T>(run.m, run.n)) return AcrossRowsScratchBytes(problem, run);
   const std::size_t columns = AcrossColumnsScratchBytes(problem, run);
   return IsSmall(run) ? std::max(columns, AcrossMatricesScratchBytes(problem, run)) : columns;
 }
@@ -36,7 +52,7 @@ template <class T>
 void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
            std::uint32_t* status, std::byte* scratch) {
   std::int64_t across_matrices = 0;
-  if (IsSmall(run)) {
+  if (IsSmall(run) && !IsTall<T>(run.m, run.n)) {
     const int lanes = Lanes<T>();
     const std::int64_t rest = count % lanes;
     across_matrices = rest >= FewestOfGroup<T>() ? count : count - rest;
@@ -45,14 +61,14 @@ void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::i
     RunAcrossMatrices(problem, run, first, across_matrices, status, scratch);
   }
   for (std::int64_t i = across_matrices; i < count; ++i) {
-    RunAcrossColumns(problem, run, first + i, status + i, scratch, nullptr);
+    RunOne<T>(problem, run, first + i, status + i, scratch, nullptr);
   }
 }
 
 template <class T>
 void RunQrTogether(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
                    std::byte* scratch, Tiles& tiles) {
-  RunAcrossColumns(problem, run, i, status, scratch, &tiles);
+  RunOne<T>(problem, run, i, status, scratch, &tiles);
 }
 
 const char* InstructionSet() {
@@ -61,6 +77,7 @@ const char* InstructionSet() {
 }
 
 #define FACTORD_INSTANTIATE(T)                                                                   \
+  template bool IsTall<T>(int, int);                                                             \
   template std::size_t ScratchBytes(const Problem&, const Run<T>&);                              \
   template void RunQr(const Problem&, const Run<T>&, std::int64_t, std::int64_t, std::uint32_t*, \
                       std::byte*);                                                               \

@@ -1,10 +1,15 @@
 // Batched QR on the CPU with its vector instructions: the entry points of kernels/cpu. Every type,
-// every shape, in one of two ways whose bits are the same:
+// every shape. Tall matrices go
+//
+//   across rows      one matrix held by columns, its rows the lanes (across_rows-inl.h)
+//
+// and all others in one of two ways whose bits are the same, so that the number of matrices at hand
+// may choose:
 //
 //   across matrices  lane l of every vector belongs to matrix l (across_matrices-inl.h)
 //   across columns   one matrix held by rows, its columns the lanes (across_columns-inl.h)
 //
-// so that the number of matrices at hand may choose. A result's bits depend on the matrix, its
+// A result's bits depend on the matrix, its
 // shape, the options and the instruction set alone. The instruction set is the best that the
 // machine has of those this was compiled for (Highway's dynamic dispatch).
 #pragma once
@@ -33,7 +38,10 @@ std::size_t ScratchBytes(const Problem& problem, const Run<T>& run);
 //   kFormQ      orgqr
 //   kApplyQ     ormqr
 //   kSolve      gels for m >= n, with a proof of full rank, or kRankUnproven and X = NaN
-// A matrix with a NaN or an Inf (kNonfiniteInput) gets NaN in all its outputs.
+// The reflectors may overwrite A (kFactorize), a reduced Q of a matrix that is not wide its
+// reflectors (kFormQ), and X or op(Q) C what it is made of where sizes are equal: the outputs of
+// other matrices of the run must not. A matrix with a NaN or an Inf (kNonfiniteInput) gets NaN in
+// all its outputs.
 template <class T>
 void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
            std::uint32_t* status, std::byte* scratch);

@@ -32,7 +32,7 @@ struct Rows {
   std::int64_t ld = 0;     // elements from one row to the next
 
   HWY_INLINE R* at(std::int64_t i, std::int64_t j) const { return data + i * ld + j; }
-  Rows from_row(int i) const { return {at(i, 0), rows - i, cols, plane, ld}; }
+  Rows slice(int first, int count) const { return {at(first, 0), count, cols, plane, ld}; }
 
   static int Padded(int cols) { return (cols + kUnit - 1) / kUnit * kUnit; }
   static Rows Take(Scratch& scratch, int rows, int cols) {
@@ -76,15 +76,25 @@ struct RowsIo {
   // The first `count` of them; the others are zero.
   static HWY_INLINE N LoadSome(const T* p, int count, bool conjugate) {
     if (count >= kL) return LoadNumbers(p, conjugate);
-    HWY_ALIGN R parts[kL * kParts] = {};
-    std::copy_n(reinterpret_cast<const R*>(p), count * kParts, parts);
-    return LoadNumbers(reinterpret_cast<const T*>(parts), conjugate);
+    const auto* parts = reinterpret_cast<const R*>(p);
+    if constexpr (kParts == 1) return {LoadFirst(D(), parts, count)};
+    if constexpr (kParts == 2) {
+      HWY_ALIGN R two[2 * kL];
+      hn::Store(LoadFirst(D(), parts, std::min(2 * count, kL)), D(), two);
+      hn::Store(LoadFirst(D(), parts + kL, std::max(2 * count - kL, 0)), D(), two + kL);
+      return LoadNumbers(reinterpret_cast<const T*>(two), conjugate);
+    }
   }
   static HWY_INLINE void StoreSome(N x, T* p, int count, bool conjugate) {
     if (count >= kL) return StoreNumbers(x, p, conjugate);
-    HWY_ALIGN R parts[kL * kParts];
-    StoreNumbers(x, reinterpret_cast<T*>(parts), conjugate);
-    std::copy_n(parts, count * kParts, reinterpret_cast<R*>(p));
+    auto* parts = reinterpret_cast<R*>(p);
+    if constexpr (kParts == 1) StoreFirst(x.re, D(), parts, count);
+    if constexpr (kParts == 2) {
+      HWY_ALIGN R two[2 * kL];
+      StoreNumbers(x, reinterpret_cast<T*>(two), conjugate);
+      StoreFirst(hn::Load(D(), two), D(), parts, std::min(2 * count, kL));
+      StoreFirst(hn::Load(D(), two + kL), D(), parts + kL, std::max(2 * count - kL, 0));
+    }
   }
   static HWY_INLINE void Transpose(N (&x)[kL]) {
     V part[kL];
@@ -104,16 +114,16 @@ struct RowsIo {
 
   // Columns c0 ... c1 - 1 (multiples of kL) of dst := those of src, zeros where it has none.
   static void Load(const Dense<const T>& src, Rows<T> dst, int c0, int c1) {
-    for (int c = c0; c < c1; c += kL) {
-      const int count = std::clamp(src.cols - c, 0, kL);
-      if (!src.column_major) {
-        for (int i = 0; i < src.rows; ++i) {
-          const T* p = src.data + std::int64_t{i} * src.cols + c;
-          A::Store(count > 0 ? LoadSome(p, count, src.conjugate) : A::Zero(), dst.at(i, c),
-                   dst.plane);
-        }
-      } else {
-        LoadColumns(src, dst, c, count);
+    if (src.column_major) {
+      for (int c = c0; c < c1; c += kL) LoadColumns(src, dst, c, std::clamp(src.cols - c, 0, kL));
+      return;
+    }
+    for (int i = 0; i < src.rows; ++i) {
+      const T* const row = src.data + i * src.ld;
+      for (int c = c0; c < c1; c += kL) {
+        const int count = std::clamp(src.cols - c, 0, kL);
+        A::Store(count > 0 ? LoadSome(row + c, count, src.conjugate) : A::Zero(), dst.at(i, c),
+                 dst.plane);
       }
     }
   }
@@ -125,8 +135,8 @@ struct RowsIo {
       N x[kL];
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) {
-        x[l] = l < count ? LoadSome(src.data + std::int64_t{c + l} * m + i, some, src.conjugate)
-                         : A::Zero();
+        x[l] =
+            l < count ? LoadSome(src.data + (c + l) * src.ld + i, some, src.conjugate) : A::Zero();
       }
       Transpose(x);
       FACTORD_UNROLL
@@ -136,46 +146,54 @@ struct RowsIo {
     }
   }
 
-  // What Store writes of a row: all of it, or what is on and above the diagonal, zeros below.
-  enum class Part { kAll, kUpper };
+  // What Store writes of a matrix: all of it, or what is on and above, or on and below the
+  // diagonal, and zeros.
+  enum class Part { kAll, kUpper, kLower };
 
-  // dst := its columns' entries of src, columns c0 ... c1 - 1 (c0 a multiple of kL).
+  // dst := its columns' entries of src, columns c0 ... c1 - 1 (c0 a multiple of kL). src's first
+  // row is row `first` of the matrix.
   template <Part kPart>
-  static void Store(Rows<T> src, const Dense<T>& dst, int c0, int c1) {
-    for (int c = c0; c < std::min(c1, dst.cols); c += kL) {
-      const int count = std::min(dst.cols - c, kL);
-      if (!dst.column_major) {
-        for (int i = 0; i < dst.rows; ++i) {
-          StoreSome(Get<kPart>(src, i, c), dst.data + std::int64_t{i} * dst.cols + c, count,
-                    dst.conjugate);
-        }
-      } else {
-        StoreColumns<kPart>(src, dst, c, count);
+  static void Store(Rows<T> src, const Dense<T>& dst, int c0, int c1, int first = 0) {
+    const int end = std::min(c1, dst.cols);
+    if (dst.column_major) {
+      for (int c = c0; c < end; c += kL) {
+        StoreColumns<kPart>(src, dst, c, std::min(dst.cols - c, kL), first);
+      }
+      return;
+    }
+    for (int i = 0; i < dst.rows; ++i) {
+      T* const row = dst.data + i * dst.ld;
+      for (int c = c0; c < end; c += kL) {
+        StoreSome(Get<kPart>(src, i, c, first), row + c, std::min(dst.cols - c, kL), dst.conjugate);
       }
     }
   }
   template <Part kPart>
-  static void StoreColumns(Rows<T> src, const Dense<T>& dst, int c, int count) {
+  static void StoreColumns(Rows<T> src, const Dense<T>& dst, int c, int count, int first) {
     const int m = dst.rows;
     for (int block = 0; block < m; block += kL) {
       const int i = std::max(std::min(block, m - kL), 0), some = std::min(kL, m);
       N x[kL];
       FACTORD_UNROLL
-      for (int l = 0; l < kL; ++l) x[l] = l < some ? Get<kPart>(src, i + l, c) : A::Zero();
+      for (int l = 0; l < kL; ++l) x[l] = l < some ? Get<kPart>(src, i + l, c, first) : A::Zero();
       Transpose(x);
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) {
-        if (l < count) {
-          StoreSome(x[l], dst.data + std::int64_t{c + l} * m + i, some, dst.conjugate);
-        }
+        if (l < count) StoreSome(x[l], dst.data + (c + l) * dst.ld + i, some, dst.conjugate);
       }
     }
   }
   template <Part kPart>
-  static HWY_INLINE N Get(Rows<T> src, int i, int c) {
+  static HWY_INLINE N Get(Rows<T> src, int i, int c, int first) {
     const N x = A::Load(src.at(i, c), src.plane);
-    if (kPart == Part::kAll || c >= i) return x;
-    return A::Select(FromColumn(i - c), x, A::Zero());
+    const int diagonal = i + first - c;  // the lane that is on it
+    if (kPart == Part::kUpper && diagonal > 0) {
+      return A::Select(FromColumn(diagonal), x, A::Zero());
+    }
+    if (kPart == Part::kLower && diagonal < kL - 1) {
+      return A::Select(FromColumn(diagonal + 1), A::Zero(), x);
+    }
+    return x;
   }
   // Lanes l >= first.
   static HWY_INLINE hn::Mask<D> FromColumn(int first) {
@@ -202,10 +220,10 @@ struct RowsIo {
     }
   }
 
-  // The largest magnitude of a part in each of the columns c ... c + kL - 1, from row i0 on.
-  static I Largest(Rows<T> a, int c, int i0) {
+  // The largest magnitude of a part in each of the columns c ... c + kL - 1.
+  static I Largest(Rows<T> a, int c) {
     I largest = hn::Zero(DI());
-    for (int i = i0; i < a.rows; ++i) {
+    for (int i = 0; i < a.rows; ++i) {
       largest = hn::Max(largest, A::Magnitude(A::Load(a.at(i, c), a.plane)));
     }
     return largest;
@@ -213,13 +231,19 @@ struct RowsIo {
   static HWY_INLINE bool IsFinite(I magnitude) {
     return hn::AllFalse(DI(), Fields<D>::IsNonfinite(magnitude));
   }
+  static bool IsFinite(Rows<T> a, int c0, int c1) {
+    for (int c = c0; c < c1; c += kL) {
+      if (!IsFinite(Largest(a, c))) return false;
+    }
+    return true;
+  }
 
   // Columns c0 ... c1 - 1 times powers of two, which go to power[c0 ... c1 - 1]. False: a NaN or an
   // Inf is among them.
   static bool Scale(Rows<T> a, int c0, int c1, R* power) {
     bool finite = true;
     for (int c = c0; c < c1; c += kL) {
-      const I largest = Largest(a, c, 0);
+      const I largest = Largest(a, c);
       finite &= IsFinite(largest);
       const V scale = Fields<D>::Scale(largest);
       hn::StoreU(scale, D(), power + c);

@@ -39,6 +39,28 @@ using Full = hn::ScalableTag<R>;
 template <class R>
 inline constexpr int kLanes = static_cast<int>(HWY_LANES(R));
 
+// The first `count` lanes from or to memory, nothing else of which is touched; the others are zero.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const hn::TFromD<D>* p, int count) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
+#else
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())] = {};
+  for (int l = 0; l < count; ++l) lanes[l] = p[l];
+  return hn::Load(d, lanes);
+#endif
+}
+template <class D>
+HWY_INLINE void StoreFirst(hn::Vec<D> x, D d, hn::TFromD<D>* p, int count) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  hn::BlendedStore(x, hn::FirstN(d, static_cast<std::size_t>(count)), d, p);
+#else
+  HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
+  hn::Store(x, d, lanes);
+  for (int l = 0; l < count; ++l) p[l] = lanes[l];
+#endif
+}
+
 // How Larfg reckons with vectors.
 template <class D>
 struct VectorOps {

@@ -32,7 +32,8 @@ struct MatrixFailure {
 };
 
 // Where a job's time went. pack, compute and unpack are summed over the threads that worked on it;
-// queue and run are wall times.
+// queue and run are wall times. An engine that reads inputs and writes results in place has it all
+// in compute.
 struct StageTimes {
   absl::Duration queue, pack, compute, unpack, run;
 };

@@ -5,9 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/shape_class.h"
 #include "server/core/status_macros.h"
-#include "server/engine/cuda_problem.h"
 #include "server/engine/cuda_status.h"
+#include "server/engine/problem.h"
 #include "server/engine/router.h"
 
 namespace factord {
@@ -22,6 +23,15 @@ constexpr std::int64_t kLargest = std::numeric_limits<int>::max() / 2;
 
 bool Takes(const Spec& spec) {
   return GpuTakes(spec) && std::max({spec.m, spec.n, spec.p}) <= kLargest;
+}
+
+// Of the spec's shape class, so that bucket-mates have one plan. REQUIRES: Takes(spec).
+kernels::Problem ClassProblemOf(const Spec& spec) {
+  kernels::Problem problem = ProblemOf(spec);
+  problem.m = static_cast<int>(RoundUpDimension(spec.m));
+  problem.n = static_cast<int>(RoundUpDimension(spec.n));
+  problem.p = static_cast<int>(RoundUpDimension(spec.p));
+  return problem;
 }
 
 kernels::Dtype DtypeOf(DType dtype) {
@@ -68,11 +78,11 @@ CudaFactorizer::CudaFactorizer(const CudaFactorizerOptions& options,
     : options_(options),
       limits_(limits),
       slots_(std::move(slots)),
-      fallback_(options.cpu_threads) {}
+      fallback_(options.cpu_threads, CpuEngine::kLapack) {}
 
 std::string_view CudaFactorizer::PathOf(const Spec& spec) const {
   if (!Takes(spec)) return "none";
-  return kernels::PlanQr(ProblemOf(spec), DtypeOf(spec.dtype), limits_).path();
+  return kernels::PlanQr(ClassProblemOf(spec), DtypeOf(spec.dtype), limits_).path();
 }
 
 absl::Status CudaFactorizer::Run(Batch& batch) {
@@ -86,8 +96,9 @@ absl::Status CudaFactorizer::Run(Batch& batch) {
     job->times.pack = job->times.compute = job->times.unpack = absl::ZeroDuration();
     job->backend = Backend::kGpu;
   }
-  const absl::Status status = spec.dtype == DType::kF32 ? RunAs<float>(ProblemOf(spec), batch)
-                                                        : RunAs<double>(ProblemOf(spec), batch);
+  const kernels::Problem problem = ClassProblemOf(spec);
+  const absl::Status status =
+      spec.dtype == DType::kF32 ? RunAs<float>(problem, batch) : RunAs<double>(problem, batch);
   if (!status.ok()) Abandon();
   return status;
 }

@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "kernels/plan.h"
 #include "server/core/batch.h"
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/cuda_slot.h"
 #include "server/engine/factorizer.h"
-#include "server/engine/lapack_factorizer.h"
 #include "server/engine/part.h"
 
 namespace factord {
@@ -30,7 +30,7 @@ struct CudaFactorizerOptions {
   std::size_t host_bytes = 0;
   // Of one part of a batch, where there is so much: see PartLimits.
   std::size_t part_bytes = std::size_t{32} << 20;
-  // For least squares whose rank the device can't tell. See LapackFactorizer.
+  // For least squares whose rank the device can't tell. See CpuFactorizer.
   int cpu_threads = 1;
 };
 
@@ -65,7 +65,7 @@ class CudaFactorizer : public Factorizer {
   const CudaFactorizerOptions options_;
   const kernels::DeviceLimits limits_;
   std::array<CudaSlot, 2> slots_;
-  LapackFactorizer fallback_;
+  CpuFactorizer fallback_;  // LAPACK's: the CPU's kernels have the proof that failed
   std::atomic<bool> healthy_{true};
 };
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 #include "absl/time/clock.h"
 #include "kernels/problem.h"
 #include "kernels/qr.h"
 #include "server/core/status_macros.h"
+#include "server/engine/problem.h"
 
 namespace factord {
 namespace {
@@ -67,12 +67,6 @@ std::size_t BytesOf(const Part::Run& run, Operand operand, std::int64_t matrices
   return static_cast<std::size_t>(MatrixBytes(run.spec, operand) * matrices);
 }
 
-std::optional<MatrixCode> CodeOf(std::uint32_t status) {
-  if (status & kernels::kNonfiniteInput) return MatrixCode::kNonfiniteInput;
-  if (status & kernels::kResultOutOfRange) return MatrixCode::kResultOutOfRange;
-  return std::nullopt;
-}
-
 }  // namespace
 
 absl::StatusOr<CudaSlot> CudaSlot::Create(std::size_t device_bytes, std::size_t host_bytes) {
@@ -103,26 +97,12 @@ T* CudaSlot::OnDevice(const Part::Run& run, Operand operand) const {
 }
 
 template <class T>
-void CudaSlot::DescribeRuns(const kernels::Problem& problem) const {
-  const bool factored = problem.op == kernels::Op::kFormQ || problem.op == kernels::Op::kApplyQ;
+void CudaSlot::DescribeRuns() const {
   auto* const runs = reinterpret_cast<kernels::Run<T>*>(host());
   for (std::size_t r = 0; r < part_->runs.size(); ++r) {
     const Part::Run& run = part_->runs[r];
-    const auto at = [&](Operand operand) { return OnDevice<T>(run, operand); };
-    runs[r] = {.first = run.first,
-               .m = static_cast<int>(run.spec.m),
-               .n = static_cast<int>(run.spec.n),
-               .p = static_cast<int>(run.spec.p),
-               .a = at(factored ? Operand::kReflectors : Operand::kA),
-               .tau_in = factored ? at(Operand::kTau) : nullptr,
-               .rhs = at(Operand::kRhs),
-               .q = at(Operand::kQ),
-               .r = at(Operand::kR),
-               .reflectors = factored ? nullptr : at(Operand::kReflectors),
-               .tau = factored ? nullptr : at(Operand::kTau),
-               .result = at(Operand::kResult),
-               .residual_norm = at(Operand::kResidualNorm),
-               .rcond = run.spec.rcond};
+    runs[r] =
+        RunOf<T>(run.spec, run.first, [&](Operand operand) { return OnDevice<T>(run, operand); });
   }
 }
 
@@ -130,7 +110,7 @@ template <class T>
 absl::Status CudaSlot::Start(const kernels::Plan& plan, const Extents& extents, const Part& part) {
   part_ = &part;
   RETURN_IF_CUDA_ERROR(cudaEventRecord(begun_.get(), stream_.get()));
-  RETURN_IF_ERROR(Send<T>(plan.problem));
+  RETURN_IF_ERROR(Send<T>());
   RETURN_IF_CUDA_ERROR(cudaEventRecord(sent_.get(), stream_.get()));
   const kernels::Batch<T> batch = {
       .runs = reinterpret_cast<const kernels::Run<T>*>(device()),
@@ -147,8 +127,8 @@ absl::Status CudaSlot::Start(const kernels::Plan& plan, const Extents& extents, 
 }
 
 template <class T>
-absl::Status CudaSlot::Send(const kernels::Problem& problem) {
-  DescribeRuns<T>(problem);
+absl::Status CudaSlot::Send() {
+  DescribeRuns<T>();
   Sender sender(host(), device(), stream_.get());
   for (const Part::Run& run : part_->runs) {
     for (Operand operand : InputsOf(run.spec)) {
@@ -192,7 +172,7 @@ absl::Status CudaSlot::Finish(std::vector<Piece>& unproven) {
   for (const Part::Run& run : part_->runs) {
     std::int64_t index = run.first;
     for (const Piece& piece : run.pieces) {
-      TakeStatuses(run, piece, index, unproven);
+      TakeStatuses(piece, index, unproven);
       index += piece.count;
     }
   }
@@ -226,23 +206,19 @@ absl::Status CudaSlot::CopyOut() {
 }
 
 // `index` is of the piece's first matrix in the part.
-void CudaSlot::TakeStatuses(const Part::Run& run, const Piece& piece, std::int64_t index,
+void CudaSlot::TakeStatuses(const Piece& piece, std::int64_t index,
                             std::vector<Piece>& unproven) const {
   const auto* const statuses =
       reinterpret_cast<const std::uint32_t*>(host() + part_->out_begin) + index;
   Job& job = *piece.job;
   for (std::int64_t i = 0; i < piece.count; ++i) {
     const std::int64_t matrix = piece.first + i;
-    const std::optional<MatrixCode> code = CodeOf(statuses[i]);
-    if (code != MatrixCode::kNonfiniteInput && (statuses[i] & kernels::kRankUnproven)) {
+    if (IsUnproven(statuses[i])) {
       unproven.push_back({&job, matrix, 1});
       continue;
     }
-    if (code) job.failures.push_back({job.first + matrix, *code});
-    if (run.spec.op == Op::kSolve) {
-      *job.matrix<std::int32_t>(Operand::kRank, matrix) =
-          code == MatrixCode::kNonfiniteInput ? -1 : static_cast<std::int32_t>(run.spec.n);
-    }
+    if (const auto code = CodeOf(statuses[i])) job.failures.push_back({job.first + matrix, *code});
+    WriteRank(job, matrix, statuses[i]);
   }
 }
 

@@ -53,14 +53,13 @@ class CudaSlot {
   template <class T>
   T* OnDevice(const Part::Run& run, Operand operand) const;
   template <class T>
-  void DescribeRuns(const kernels::Problem& problem) const;
+  void DescribeRuns() const;
   template <class T>
-  absl::Status Send(const kernels::Problem& problem);
+  absl::Status Send();
   absl::Status Fetch();
   absl::Status WaitForFetched(std::size_t end);
   absl::Status CopyOut();
-  void TakeStatuses(const Part::Run& run, const Piece& piece, std::int64_t index,
-                    std::vector<Piece>& unproven) const;
+  void TakeStatuses(const Piece& piece, std::int64_t index, std::vector<Piece>& unproven) const;
   absl::Status AddTimes(absl::Duration unpack) const;
 
   std::size_t device_bytes_ = 0, host_bytes_ = 0;

@@ -11,15 +11,9 @@
 #include "absl/status/statusor.h"
 #include "server/core/batch.h"
 #include "server/core/spec.h"
+#include "server/engine/piece.h"
 
 namespace factord {
-
-// Consecutive matrices of one job.
-struct Piece {
-  Job* job = nullptr;
-  std::int64_t first = 0;  // in the job
-  std::int64_t count = 0;
-};
 
 // The image of a part, the same on host and device. All of it 16-byte aligned:
 //   run descriptors | inputs, run by run, operand by operand | statuses | outputs, likewise

@@ -21,6 +21,8 @@ class Team {
   // One workspace for each of the pool's threads.
   Team(ThreadPool& pool, std::span<Workspace> workspaces) : pool_(&pool), workspaces_(workspaces) {}
 
+  int threads() const { return static_cast<int>(workspaces_.size()); }
+
   // The caller's. A body of For gets it too (or another thread's): what it takes, it gives back
   // before it returns.
   Workspace& workspace() const { return workspaces_[0]; }

@@ -22,6 +22,7 @@ TEST(Options, Validate_NamesTheField) {
   EXPECT_EQ(field_of([](Options& o) { o.listen = {}; }), "listen");
   EXPECT_EQ(field_of([](Options& o) { o.listen = {"localhost"}; }), "listen");
   EXPECT_EQ(field_of([](Options& o) { o.cpu_threads = -1; }), "cpu_threads");
+  EXPECT_EQ(field_of([](Options& o) { o.cpu_engine = "mkl"; }), "cpu_engine");
   EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = 0; }), "max_message_bytes");
   EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = std::int64_t{1} << 31; }),
             "max_message_bytes");

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace factord::testing {
@@ -59,6 +60,16 @@ std::vector<T> Transposed(const std::vector<T>& A, std::int64_t m, std::int64_t 
     for (std::int64_t i = 0; i < m; ++i) {
       result[static_cast<std::size_t>(j + i * n)] = A[static_cast<std::size_t>(i + j * m)];
     }
+  }
+  return result;
+}
+
+// A^H, of an m x n matrix A.
+template <class T>
+std::vector<T> Adjoint(const std::vector<T>& A, std::int64_t m, std::int64_t n) {
+  std::vector<T> result = Transposed(A, m, n);
+  if constexpr (!std::is_floating_point_v<T>) {
+    for (T& x : result) x = std::conj(x);
   }
   return result;
 }

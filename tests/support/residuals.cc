@@ -139,6 +139,66 @@ std::vector<T> QFromReflectors(const std::vector<T>& packed, const std::vector<T
 }
 
 template <class T>
+double ApplyRatio(const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m,
+                  bool adjoint, const std::vector<T>& C, const std::vector<T>& X) {
+  if (X.size() != C.size()) return std::numeric_limits<double>::infinity();
+  if (m == 0) return 0;
+  const auto p = static_cast<std::int64_t>(C.size()) / m, k = static_cast<std::int64_t>(tau.size());
+  const Matrix<T> c(C, m), x(X, m);
+  Matrix<T> expected(C, m);
+  for (std::int64_t step = 0; step < k; ++step) {
+    const std::int64_t i = adjoint ? step : k - 1 - step;
+    const Number tau_i = Arithmetic<T>::Of(tau[static_cast<std::size_t>(i)]);
+    ApplyReflector(packed, adjoint ? Conj(tau_i) : tau_i, m, i, expected, p);
+  }
+  double worst = 0;
+  for (std::int64_t j = 0; j < p; ++j) {
+    long double sum = 0;
+    for (std::int64_t i = 0; i < m; ++i) sum += Square(x.col(j)[i] - expected.col(j)[i]);
+    worst = Worst(worst, Ratio(sum, ColumnBound<T>(c.col(j), m)));
+  }
+  return worst;
+}
+
+template <class T>
+SolveRatios LeastSquaresRatios(const std::vector<T>& A, const std::vector<T>& B,
+                               const std::vector<T>& X,
+                               const std::vector<decltype(std::abs(T{}))>& norms, std::int64_t m,
+                               std::int64_t n) {
+  using Ops = Arithmetic<T>;
+  const auto norm = [m](const Number* x) {
+    long double sum = 0;
+    for (std::int64_t i = 0; i < m; ++i) sum += Square(x[i]);
+    return std::sqrt(sum);
+  };
+  const auto over = [m](long double error, long double size) {
+    return error == 0 ? 0 : error / (Tolerance<T>(m) * size);
+  };
+  const auto p = static_cast<std::int64_t>(norms.size());
+  const Matrix<T> a(A, m), x(X, n);
+  Matrix<T> r(B, m);
+  SolveRatios ratios;
+  for (std::int64_t c = 0; c < p; ++c) {
+    long double size = norm(r.col(c));  // s
+    for (std::int64_t j = 0; j < n; ++j) {
+      const Number x_j = x.col(c)[j];
+      for (std::int64_t i = 0; i < m; ++i) r(i, c) = r(i, c) - Ops::Times(a.col(j)[i], x_j);
+      size += norm(a.col(j)) * std::sqrt(Square(x_j));
+    }
+    const long double r_norm = norm(r.col(c));
+    const long double difference = norms[static_cast<std::size_t>(c)] - r_norm;
+    ratios.norm = Worst(ratios.norm, over(std::abs(difference), size));
+    for (std::int64_t j = 0; j < n; ++j) {
+      Number dot;
+      for (std::int64_t i = 0; i < m; ++i) dot = dot + Ops::Times(Conj(a.col(j)[i]), r.col(c)[i]);
+      ratios.residual =
+          Worst(ratios.residual, over(std::sqrt(Square(dot)), norm(a.col(j)) * (r_norm + size)));
+    }
+  }
+  return ratios;
+}
+
+template <class T>
 Ratios QrRatios(const std::vector<T>& A, const std::vector<T>& Q, const std::vector<T>& R,
                 std::int64_t m, std::int64_t n) {
   using Ops = Arithmetic<T>;
@@ -199,7 +259,12 @@ Ratios ReflectorRatios(const std::vector<T>& A, const std::vector<T>& packed,
                                   const std::vector<T>&, std::int64_t, std::int64_t);           \
   template std::vector<T> QFromReflectors(const std::vector<T>&, const std::vector<T>&,         \
                                           std::int64_t, std::int64_t);                          \
-  template double OrthogonalityRatio(const std::vector<T>&, std::int64_t, std::int64_t);
+  template double OrthogonalityRatio(const std::vector<T>&, std::int64_t, std::int64_t);        \
+  template double ApplyRatio(const std::vector<T>&, const std::vector<T>&, std::int64_t, bool,  \
+                             const std::vector<T>&, const std::vector<T>&);                     \
+  template SolveRatios LeastSquaresRatios(                                                      \
+      const std::vector<T>&, const std::vector<T>&, const std::vector<T>&,                      \
+      const std::vector<decltype(std::abs(T{}))>&, std::int64_t, std::int64_t);
 FACTORD_INSTANTIATE(float)
 FACTORD_INSTANTIATE(double)
 FACTORD_INSTANTIATE(std::complex<float>)

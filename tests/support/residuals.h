@@ -6,6 +6,7 @@
 // every square here.
 #pragma once
 
+#include <cmath>
 #include <complex>
 #include <cstdint>
 #include <vector>
@@ -35,8 +36,29 @@ template <class T>
 std::vector<T> QFromReflectors(const std::vector<T>& packed, const std::vector<T>& tau,
                                std::int64_t m, std::int64_t cols);
 
+// X against op(Q) C, both m x p: ||(X - op(Q) C)_j||_2 over column j's bound above, with c_j in
+// place of a_j; op(Q) is H_1 ... H_k, or its adjoint.
+template <class T>
+double ApplyRatio(const std::vector<T>& packed, const std::vector<T>& tau, std::int64_t m,
+                  bool adjoint, const std::vector<T>& C, const std::vector<T>& X);
+
 // Q: m x q.
 template <class T>
 double OrthogonalityRatio(const std::vector<T>& Q, std::int64_t m, std::int64_t q);
+
+// Least squares, A (m x n), B (m x p), X (n x p), norms (p). What the exact minimizer for some
+// A + E and b + f has, ||e_j|| <= d ||a_j||, ||f|| <= d ||b||, d = 30 max(1, m) eps; r = b - A x:
+//   |a_j^H r|               <= d ||a_j|| (||r|| + s) for each column j     ("residual")
+//   |norms - ||r|||         <= d s,   s = ||b|| + sum_j ||a_j|| |x_j|      ("norm")
+struct SolveRatios {
+  double residual = 0;
+  double norm = 0;
+  bool Hold() const { return residual <= 1 && norm <= 1; }
+};
+template <class T>
+SolveRatios LeastSquaresRatios(const std::vector<T>& A, const std::vector<T>& B,
+                               const std::vector<T>& X,
+                               const std::vector<decltype(std::abs(T{}))>& norms, std::int64_t m,
+                               std::int64_t n);
 
 }  // namespace factord::testing

@@ -179,12 +179,12 @@ TEST_P(FactorizerSuite, EmptyBatchOfMatricesIsFine) {
 }
 
 TEST_P(FactorizerSuite, TimesAndPathAreReported) {
-  TestJob job(FactorizeSpec<float>(64, 64), 20);
-  for (std::int64_t i = 0; i < 20; ++i) job.Set(Operand::kA, i, Normal<float>(64, 64, 1));
+  TestJob job(FactorizeSpec<float>(32, 32), 20);
+  for (std::int64_t i = 0; i < 20; ++i) job.Set(Operand::kA, i, Normal<float>(32, 32, 1));
   RunBatch(factorizer(), {&job});
-  EXPECT_GT(job.job().times.pack, absl::ZeroDuration());
   EXPECT_GT(job.job().times.compute, absl::ZeroDuration());
-  EXPECT_GT(job.job().times.unpack, absl::ZeroDuration());
+  EXPECT_EQ(job.job().times.pack > absl::ZeroDuration(), GetParam().copies);
+  EXPECT_EQ(job.job().times.unpack > absl::ZeroDuration(), GetParam().copies);
   EXPECT_EQ(job.job().path, factorizer().PathOf(job.spec()));
 }
 

@@ -56,7 +56,7 @@ class WithCpu : public Factorizer {
   }
 
   std::unique_ptr<CudaFactorizer> gpu_ = MakeCuda();
-  std::unique_ptr<LapackFactorizer> cpu_ = std::make_unique<LapackFactorizer>(1);
+  std::unique_ptr<CpuFactorizer> cpu_ = std::make_unique<CpuFactorizer>(1);
 };
 
 INSTANTIATE_TEST_SUITE_P(Cuda, FactorizerSuite,
@@ -200,7 +200,7 @@ TEST(CudaFactorizer, UnprovenRankIsLeftToTheCpuEngine) {
   }
   const auto factorizer = MakeCuda(kMiB, 5'000);  // in parts
   RunBatch(*factorizer, {&job});
-  LapackFactorizer lapack(1);
+  CpuFactorizer lapack(1, CpuEngine::kLapack);
   RunBatch(lapack, {&expected});
 
   EXPECT_EQ(job.failures(), (std::vector<MatrixFailure>{{0, MatrixCode::kRankDeficient},
@@ -240,7 +240,7 @@ TEST_F(CudaErrors, AnErrorAnywhereIsReportedAndTheDeviceIsGivenUp) {
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
       EXPECT_NE(status.message().find("cudaErrorIllegalAddress"), std::string::npos) << status;
       // The inputs are as they were: the CPU does it.
-      LapackFactorizer lapack(1);
+      CpuFactorizer lapack(1, CpuEngine::kLapack);
       ASSERT_TRUE(RunStatus(lapack, {&job}).ok());
       EXPECT_TRUE(job.failures().empty());
     }

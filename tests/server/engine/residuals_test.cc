@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "server/engine/cpu_factorizer.h"
 #include "server/engine/lapack.h"
-#include "server/engine/lapack_factorizer.h"
 #include "tests/server/engine/engine_harness.h"
 
 namespace factord::testing {
@@ -18,7 +18,7 @@ class ResidualsTest : public ::testing::Test {
   static constexpr std::int64_t kM = 9, kN = 6;
   ResidualsTest() {
     InitializeLapack();
-    LapackFactorizer factorizer(1);
+    CpuFactorizer factorizer(1, CpuEngine::kLapack);
     A_ = Generate<float>(Kind::kGradedColumns, kM, kN, 1);
     f_ = Factorize(factorizer, FactorizeSpec<float>(kM, kN), A_);
   }
@@ -75,7 +75,7 @@ TEST_F(ResidualsTest, RefusesNanAndWhatLiesBelowTheDiagonal) {
 // A conjugated tau is right for real matrices only.
 TEST_F(ResidualsTest, RefusesConjugatedTau) {
   using C = std::complex<double>;
-  LapackFactorizer factorizer(1);
+  CpuFactorizer factorizer(1, CpuEngine::kLapack);
   const std::vector<C> A = Normal<C>(5, 5, 2);
   Factors<C> f = Factorize(factorizer, FactorizeSpec<C>(5, 5), A);
   EXPECT_TRUE(ReflectorRatios(A, f.packed, f.tau, 5, 5).Hold());

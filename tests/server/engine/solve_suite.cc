@@ -56,15 +56,6 @@ double Norm(const std::vector<T>& x) {
   return std::sqrt(sum);
 }
 
-template <class T>
-std::vector<T> Adjoint(const std::vector<T>& A, std::int64_t m, std::int64_t n) {
-  std::vector<T> result = Transposed(A, m, n);
-  if constexpr (!std::is_floating_point_v<T>) {
-    for (T& x : result) x = std::conj(x);
-  }
-  return result;
-}
-
 // A (m x l) times B (l x n).
 template <class T>
 std::vector<T> Multiply(const std::vector<T>& A, const std::vector<T>& B, std::int64_t m,

@@ -1,11 +1,7 @@
-#include "server/engine/cuda_problem.h"
-
-#include "server/core/shape_class.h"
+#include "server/engine/problem.h"
 
 namespace factord {
 namespace {
-
-int ClassOf(std::int64_t size) { return static_cast<int>(RoundUpDimension(size)); }
 
 kernels::Op OpOf(Op op) {
   switch (op) {
@@ -49,9 +45,9 @@ kernels::Sign SignOf(Sign sign) {
 
 kernels::Problem ProblemOf(const Spec& spec) {
   return {.op = OpOf(spec.op),
-          .m = ClassOf(spec.m),
-          .n = ClassOf(spec.n),
-          .p = ClassOf(spec.p),
+          .m = static_cast<int>(spec.m),
+          .n = static_cast<int>(spec.n),
+          .p = static_cast<int>(spec.p),
           .q = QModeOf(spec.q),
           .r = spec.r,
           .reflectors = spec.reflectors,
@@ -60,6 +56,22 @@ kernels::Problem ProblemOf(const Spec& spec) {
           .adjoint = spec.q_op == QOp::kAdjoint,
           .column_major = spec.layout == Layout::kColumnMajor,
           .rhs_column_major = spec.rhs_layout == Layout::kColumnMajor};
+}
+
+std::optional<MatrixCode> CodeOf(std::uint32_t status) {
+  if (status & kernels::kNonfiniteInput) return MatrixCode::kNonfiniteInput;
+  if (status & kernels::kResultOutOfRange) return MatrixCode::kResultOutOfRange;
+  return std::nullopt;
+}
+
+bool IsUnproven(std::uint32_t status) {
+  return (status & kernels::kRankUnproven) && !(status & kernels::kNonfiniteInput);
+}
+
+void WriteRank(const Job& job, std::int64_t i, std::uint32_t status) {
+  if (job.spec.op != Op::kSolve) return;
+  *job.matrix<std::int32_t>(Operand::kRank, i) =
+      status & kernels::kNonfiniteInput ? -1 : static_cast<std::int32_t>(job.spec.n);
 }
 
 }  // namespace factord

@@ -1,0 +1,151 @@
+// The ways to run a batch have the same bits: across matrices in groups of any size, across
+// columns, whatever RunQr chooses, and one matrix shared among threads. (Of one instruction set:
+// see instruction_sets.h.)
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/kernels.h"
+#include "tests/kernels/cpu/instruction_sets.h"
+#include "tests/kernels/cpu/packed.h"
+#include "tests/kernels/cpu/qr_harness.h"
+#include "tests/support/generators.h"
+
+namespace factord::kernels::testing {
+namespace {
+
+using factord::testing::Generate;
+using factord::testing::kKinds;
+using factord::testing::Normal;
+
+constexpr std::uint64_t kSeed = 20'261'131;
+
+// Every kind, so that what the ways decide by an entry's value is decided on both sides.
+template <class T>
+std::vector<Item<T>> Matrices(const Shape& shape, int count) {
+  std::vector<Item<T>> items;
+  for (int i = 0; i < count; ++i) {
+    const auto kind = kKinds[static_cast<std::size_t>(i) % std::size(kKinds)];
+    items.push_back(
+        {.a = Generate<T>(kind, shape.m, shape.n, kSeed + static_cast<std::uint64_t>(i))});
+  }
+  return items;
+}
+
+template <class T>
+struct NamedWay {
+  std::string name;
+  Way<T> way;
+};
+
+template <class T>
+std::vector<NamedWay<T>> Alternatives() {
+  std::vector<NamedWay<T>> ways = {{"RunQr, all", AllAtOnce<T>()},
+                                   {"RunQr, one by one", OneByOne<T>()},
+                                   {"RunQr, groups of 3, 1, 7 and 2", InGroups<T>({3, 1, 7, 2})}};
+  for (int group = 1; group <= cpu::Lanes<T>(); ++group)
+    ways.push_back({"across matrices by " + std::to_string(group), AcrossMatrices<T>(group)});
+  return ways;
+}
+
+template <class T>
+void ExpectSameBits(const Problem& problem, const Shape& shape, const std::vector<Item<T>>& items,
+                    const std::vector<NamedWay<T>>& ways) {
+  const auto expected = RunBatch(problem, shape, items, AcrossColumns<T>());
+  for (const NamedWay<T>& alternative : ways) {
+    const auto results = RunBatch(problem, shape, items, alternative.way);
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      EXPECT_TRUE(SameBits(results[i], expected[i]))
+          << alternative.name << ", matrix " << i << " of " << shape.m << " x " << shape.n;
+    }
+  }
+}
+
+template <class T>
+class CpuBits : public ::testing::Test {
+ protected:
+  static void CheckFactorize(const Shape& shape, int count, const std::vector<NamedWay<T>>& ways) {
+    const auto items = Matrices<T>(shape, count);
+    for (QMode q : {QMode::kReduced, QMode::kComplete}) {
+      for (bool column_major : {false, true}) {
+        ExpectSameBits({.q = q, .r = true, .reflectors = true, .column_major = column_major}, shape,
+                       items, ways);
+      }
+    }
+  }
+
+  static void CheckFormQ(const Shape& shape, int count, const std::vector<NamedWay<T>>& ways) {
+    const auto items = Packed(shape, Matrices<T>(shape, count));
+    for (QMode q : {QMode::kReduced, QMode::kComplete}) {
+      for (bool column_major : {false, true}) {
+        ExpectSameBits({.op = Op::kFormQ, .q = q, .column_major = column_major}, shape, items,
+                       ways);
+      }
+    }
+  }
+
+  static void CheckApplyQ(const Shape& shape, int count, const std::vector<NamedWay<T>>& ways) {
+    auto items = Packed(shape, Matrices<T>(shape, count));
+    for (Item<T>& item : items) item.rhs = Normal<T>(shape.m, shape.p, kSeed);
+    for (int variant = 0; variant < 16; ++variant) {
+      SCOPED_TRACE(::testing::Message() << "variant " << variant);
+      ExpectSameBits({.op = Op::kApplyQ,
+                      .right = (variant & 1) != 0,
+                      .adjoint = (variant & 2) != 0,
+                      .column_major = (variant & 4) != 0,
+                      .rhs_column_major = (variant & 8) != 0},
+                     shape, items, ways);
+    }
+  }
+
+  static std::vector<Shape> Shapes() {
+    return {{1, 1, 1},   {2, 1, 3},    {1, 2, 2},    {3, 3, 1},   {8, 5, 4},   {5, 8, 17},
+            {16, 16, 9}, {17, 17, 33}, {20, 33, 16}, {33, 20, 5}, {64, 64, 2}, {47, 65, 1},
+            {100, 9, 7}, {130, 34, 3}, {9, 100, 64}, {300, 1, 2}};
+  }
+};
+TYPED_TEST_SUITE(CpuBits, ElementTypes);
+
+TYPED_TEST(CpuBits, OfEveryWayToFactorizeHaveTheSameBits) {
+  using T = TypeParam;
+  WithEachInstructionSet([this] {
+    for (const Shape& shape : this->Shapes())
+      this->CheckFactorize(shape, 2 * cpu::Lanes<T>() + 5, Alternatives<T>());
+  });
+}
+
+TYPED_TEST(CpuBits, OfEveryWayToFormQHaveTheSameBits) {
+  using T = TypeParam;
+  WithEachInstructionSet([this] {
+    for (const Shape& shape : this->Shapes())
+      this->CheckFormQ(shape, cpu::Lanes<T>() + 3, Alternatives<T>());
+  });
+}
+
+TYPED_TEST(CpuBits, OfEveryWayToApplyQHaveTheSameBits) {
+  using T = TypeParam;
+  WithEachInstructionSet([this] {
+    for (const Shape& shape : this->Shapes())
+      this->CheckApplyQ(shape, cpu::Lanes<T>() + 1, Alternatives<T>());
+  });
+}
+
+TYPED_TEST(CpuBits, OfOneMatrixSharedAmongThreadsAreTheSame) {
+  using T = TypeParam;
+  WithEachInstructionSet([this] {
+    std::vector<NamedWay<T>> ways;
+    for (int helpers = 0; helpers <= 3; ++helpers)
+      ways.push_back({std::to_string(helpers) + " helpers", Together<T>(helpers)});
+    for (const Shape& shape :
+         {Shape{3, 3, 2}, {33, 65, 40}, {150, 140, 9}, {300, 40, 70}, {60, 300, 130}}) {
+      this->CheckFactorize(shape, 2, ways);
+      this->CheckFormQ(shape, 1, ways);
+      this->CheckApplyQ(shape, 1, ways);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace factord::kernels::testing

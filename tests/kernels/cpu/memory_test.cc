@@ -1,0 +1,89 @@
+// What the kernels ask of memory. (That nothing is touched beyond an operand's ends, and no input
+// written, every test of these kernels shows: see RunBatch.)
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tests/kernels/cpu/instruction_sets.h"
+#include "tests/kernels/cpu/packed.h"
+#include "tests/kernels/cpu/qr_harness.h"
+#include "tests/support/generators.h"
+
+namespace factord::kernels::testing {
+namespace {
+
+using factord::testing::Normal;
+
+constexpr std::uint64_t kSeed = 20'261'135;
+
+template <class T>
+class CpuMemory : public ::testing::Test {};
+TYPED_TEST_SUITE(CpuMemory, ElementTypes);
+
+// Matrices of 16 x 16 are whole vectors of every instruction set: only `spare` makes their
+// addresses odd.
+TYPED_TEST(CpuMemory, OperandsNeedNoMoreThanTheirTypesAlignment) {
+  using T = TypeParam;
+  const Shape shape{16, 16, 16};
+  WithEachInstructionSet([&] {
+    std::vector<Item<T>> matrices;
+    for (std::uint64_t i = 0; i < 16; ++i) matrices.push_back({.a = Normal<T>(16, 16, kSeed + i)});
+    const auto reflectors = Packed(shape, matrices);
+    auto applied = reflectors;
+    for (Item<T>& item : applied) item.rhs = Normal<T>(16, 16, kSeed);
+    const auto check = [&](const Problem& problem, const std::vector<Item<T>>& items) {
+      for (const auto& way : {AllAtOnce<T>(), AcrossMatrices<T>(1), AcrossColumns<T>()}) {
+        const auto aligned = RunBatch(problem, shape, items, way);
+        const auto odd = RunBatch(problem, shape, items, way, -1, alignof(T));
+        for (std::size_t i = 0; i < items.size(); ++i) EXPECT_TRUE(SameBits(odd[i], aligned[i]));
+      }
+    };
+    for (bool columns : {false, true}) {
+      check({.q = QMode::kComplete, .r = true, .reflectors = true, .column_major = columns},
+            matrices);
+      check({.op = Op::kFormQ, .q = QMode::kReduced, .column_major = columns}, reflectors);
+      for (bool right : {false, true}) {
+        check({.op = Op::kApplyQ,
+               .right = right,
+               .column_major = columns,
+               .rhs_column_major = !columns},
+              applied);
+      }
+    }
+  });
+}
+
+// So that what the largest shape of a batch needs serves them all.
+TYPED_TEST(CpuMemory, ScratchGrowsWithEveryDimension) {
+  using T = TypeParam;
+  const std::vector<int> sizes = {0,  1,  2,  3,  7,  8,  9,   15,  16,
+                                  17, 31, 33, 63, 64, 65, 100, 129, 300};
+  WithEachInstructionSet([&] {
+    for (Op op : {Op::kFactorize, Op::kFormQ, Op::kApplyQ, Op::kSolve}) {
+      for (int variant = 0; variant < 4; ++variant) {
+        const Problem problem{
+            .op = op,
+            .q = op == Op::kFactorize || op == Op::kFormQ ? QMode::kComplete : QMode::kNone,
+            .r = op == Op::kFactorize,
+            .right = op == Op::kApplyQ && (variant & 1) != 0,
+            .column_major = (variant & 2) != 0};
+        const auto bytes = [&](int m, int n, int p) {
+          return cpu::ScratchBytes(problem, Run<T>{.m = m, .n = n, .p = p});
+        };
+        for (std::size_t i = 1; i < sizes.size(); ++i) {
+          const int less = sizes[i - 1], more = sizes[i];
+          for (int other : sizes) {
+            EXPECT_LE(bytes(less, other, 5), bytes(more, other, 5));
+            EXPECT_LE(bytes(other, less, 5), bytes(other, more, 5));
+            EXPECT_LE(bytes(40, other, less), bytes(40, other, more));
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace factord::kernels::testing
