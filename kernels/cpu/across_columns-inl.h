@@ -291,27 +291,76 @@ struct AcrossColumns {
     FACTORD_UNROLL
     for (int g = 0; g < kPanel; g += kGroup) Subtract<A, C>(panel, w, g, a, ld, plane);
   }
-  // The panel's own columns of the identity: W = V^H E is the top of V.
+  // The panel's own columns of the identity: W = V^H E is the top of V. Lane c of W is zero from
+  // its entry c + 1 on, and V is zero above its diagonal: neither takes part, not even with a
+  // zero's sign.
   static void ApplyToIdentity(const Panel& panel, R* a, std::int64_t ld, std::int64_t plane) {
     using A = typename Row::A;
-    HWY_ALIGN R top[kPanel][kRow] = {};  // V's first rows, transposed
-    for (int c = 0; c < std::min(kPanel, panel.rows); ++c) {
-      for (int part = 0; part < kParts; ++part) {
-        for (int r = 0; r < kPanel; ++r) {
-          top[r][part * kPanel + c] = panel.v[c * kRow + part * kPanel + r];
+    Row w[kPanel];
+    TopTransposed(panel, w);
+    FACTORD_UNROLL
+    for (int step = 0; step < kPanel; ++step) {
+      const int r = kPanel - 1 - step;
+      const auto tau = A::Set(panel.tau + r, kPanel);
+      FACTORD_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        auto sum = A::Conj(w[r].x[v]);
+        FACTORD_UNROLL
+        for (int done = 0; done < step; ++done) {
+          const int q = kPanel - 1 - done;
+          const auto h = A::Set(panel.h[q] + r, kPanel);
+          sum = A::Select(Row::After(v, q - 1), A::ConjNegMultiplyAdd(h, w[q].x[v], sum), sum);
         }
+        w[r].x[v] = A::Multiply(tau, sum);
       }
     }
-    typename Row::N w[kPanel][kVectors];
-    FACTORD_UNROLL
-    for (int r = 0; r < kPanel; ++r) {
-      const Row row = Row::Load(top[r], kPanel);
+    for (int i = 0; i < panel.rows; ++i, a += ld) {
+      Row x = Row::Load(a, plane);
       FACTORD_UNROLL
-      for (int v = 0; v < kVectors; ++v) w[r][v] = A::Conj(row.x[v]);
+      for (int r = 0; r < kPanel; ++r) {
+        if (r > i) break;
+        const auto vr = A::Set(panel.v + i * kRow + r, kPanel);
+        FACTORD_UNROLL
+        for (int v = 0; v < kVectors; ++v) {
+          x.x[v] =
+              A::Select(Row::After(v, r - 1), A::NegMultiplyAdd(vr, w[r].x[v], x.x[v]), x.x[v]);
+        }
+      }
+      x.Store(a, plane);
     }
-    Solve<A, kVectors, false>(panel, w);
-    FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) Subtract<A, kVectors>(panel, w, g, a, ld, plane);
+  }
+  // Row r of the result: column r of V's first kPanel rows.
+  static HWY_INLINE void TopTransposed(const Panel& panel, Row (&top)[kPanel]) {
+    const int rows = std::min(kPanel, panel.rows);
+    if constexpr (kVectors == 1) {
+      FACTORD_UNROLL
+      for (int i = 0; i < kPanel; ++i) {
+        top[i] = i < rows ? Row::Load(panel.v + i * kRow, kPanel) : Row::Zero();
+      }
+      typename Row::V part[kPanel];
+      FACTORD_UNROLL
+      for (int i = 0; i < kPanel; ++i) part[i] = top[i].x[0].re;
+      Transpose<typename Row::D>(part);
+      FACTORD_UNROLL
+      for (int i = 0; i < kPanel; ++i) top[i].x[0].re = part[i];
+      if constexpr (kParts == 2) {
+        FACTORD_UNROLL
+        for (int i = 0; i < kPanel; ++i) part[i] = top[i].x[0].im;
+        Transpose<typename Row::D>(part);
+        FACTORD_UNROLL
+        for (int i = 0; i < kPanel; ++i) top[i].x[0].im = part[i];
+      }
+    } else {
+      HWY_ALIGN R memory[kPanel][kRow] = {};
+      for (int c = 0; c < rows; ++c) {
+        for (int part = 0; part < kParts; ++part) {
+          for (int r = 0; r < kPanel; ++r) {
+            memory[r][part * kPanel + c] = panel.v[c * kRow + part * kPanel + r];
+          }
+        }
+      }
+      for (int r = 0; r < kPanel; ++r) top[r] = Row::Load(memory[r], kPanel);
+    }
   }
   // Rows g ... g + kGroup - 1 of W = V^H A.
   template <class A, int C>

@@ -203,7 +203,7 @@ struct AcrossMatrices {
     for (int r = 0; r < k; ++r) {
       for (int q = 0; q < r; ++q) {
         N sum = A::Zero();
-        for (int i = 0; i < v.rows; ++i) {
+        for (int i = r; i < v.rows; ++i) {  // above, v_r is zero
           sum = A::ConjMultiplyAdd(v.Get(i, r), v.Get(i, q), sum);
         }
         reflectors.h[r][q] = sum;
@@ -227,14 +227,20 @@ struct AcrossMatrices {
     FACTORD_UNROLL
     for (int g = 0; g < kPanel; g += kGroup) Subtract<C>(v, w, g, a);
   }
-  // Column c of the identity, a's first: V^H e_c is a row of V.
+  // Column c of the identity, a's first, c < kPanel. V^H e_c is a row of V, and zero from its entry
+  // c + 1 on: so is W, and V is zero above its diagonal.
   static HWY_INLINE void ApplyToUnitVector(Block v, const Reflectors& reflectors, int c, Block a) {
-    N w[kPanel][1];
-    FACTORD_UNROLL
-    for (int r = 0; r < kPanel; ++r) w[r][0] = A::Conj(v.Get(c, r));
-    Solve<1, false>(reflectors, w);
-    FACTORD_UNROLL
-    for (int g = 0; g < kPanel; g += kGroup) Subtract<1>(v, w, g, a);
+    N w[kPanel];
+    for (int r = c; r >= 0; --r) {
+      N sum = A::Conj(v.Get(c, r));
+      for (int q = c; q > r; --q) sum = A::ConjNegMultiplyAdd(reflectors.h[q][r], w[q], sum);
+      w[r] = A::Multiply(reflectors.tau[r], sum);
+    }
+    for (int i = 0; i < v.rows; ++i) {
+      N x = a.Get(i, 0);
+      for (int r = 0; r <= std::min(i, c); ++r) x = A::NegMultiplyAdd(v.Get(i, r), w[r], x);
+      a.Put(i, 0, x);
+    }
   }
   // Rows g ... g + kGroup - 1 of W = V^H A.
   template <int C>

@@ -94,7 +94,7 @@ struct LanesIo {
       for (int l = 0; l < kL; ++l) {
         x[l] = LoadUpTo(base, std::min(l, count - 1) * size + p, end);
       }
-      Transpose<R>(x);
+      Transpose<D>(x);
       PutParts(src, p, size, x, block);
     }
   }
@@ -134,7 +134,7 @@ struct LanesIo {
       const std::int64_t p = std::max<std::int64_t>(std::min(p0, size - kL), 0);
       V x[kL];
       GetParts(source, dst, p, size, x);
-      Transpose<R>(x);
+      Transpose<D>(x);
       // In ascending order: what a small matrix's block leaves in the next matrix is overwritten.
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) {

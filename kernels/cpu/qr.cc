@@ -38,7 +38,7 @@ void RunOne(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint
 
 template <class T>
 bool IsTall(int m, int n) {
-  return m >= 128 && m >= 4 * n;
+  return n <= 64 && m >= 32 && m >= (n <= 4 || m >= 256 ? 8 : 16) * n;
 }
 
 template <class T>

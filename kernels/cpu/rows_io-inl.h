@@ -100,13 +100,13 @@ struct RowsIo {
     V part[kL];
     FACTORD_UNROLL
     for (int l = 0; l < kL; ++l) part[l] = x[l].re;
-    HWY_NAMESPACE::Transpose<R>(part);
+    HWY_NAMESPACE::Transpose<D>(part);
     FACTORD_UNROLL
     for (int l = 0; l < kL; ++l) x[l].re = part[l];
     if constexpr (kParts == 2) {
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) part[l] = x[l].im;
-      HWY_NAMESPACE::Transpose<R>(part);
+      HWY_NAMESPACE::Transpose<D>(part);
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) x[l].im = part[l];
     }

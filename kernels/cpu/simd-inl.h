@@ -258,10 +258,10 @@ HWY_INLINE Raw ZipHigh(Raw a, Raw b, std::index_sequence<i...>) {
   constexpr int kL = sizeof...(i);
   return __builtin_shufflevector(a, b, static_cast<int>(i / 2 + i % 2 * kL + kL / 2)...);
 }
-template <class R>
-HWY_INLINE void Transpose(hn::Vec<Full<R>> (&x)[kLanes<R>]) {
-  constexpr int kL = kLanes<R>;
-  using V = hn::Vec<Full<R>>;
+template <class D>
+HWY_INLINE void Transpose(hn::Vec<D> (&x)[hn::MaxLanes(D())]) {
+  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
+  using V = hn::Vec<D>;
   if constexpr (kL > 1) {
     constexpr auto kIndices = std::make_index_sequence<kL>();
     V y[kL];
