@@ -58,7 +58,9 @@ absl::Status ExplainNoGpu(const Options& options, const absl::Status& problem) {
 }
 
 Machine MachineOf(const Engines& engines) {
-  Machine machine{.cpu = engines.cpu_model, .threads = engines.cpu_threads};
+  Machine machine{.cpu = engines.cpu_model,
+                  .threads = engines.cpu_threads,
+                  .cpu_engine = std::string(Name(engines.cpu_engine))};
   if (engines.gpus.empty()) return machine;
   machine.gpu = engines.gpus.front().name;
   for (const Gpu& gpu : engines.gpus) {

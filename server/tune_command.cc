@@ -55,6 +55,7 @@ RoutingHeader HeaderOf(const Engines& engines) {
   RoutingHeader header;
   header.cpu = engines.cpu_model;
   header.threads = engines.cpu_threads;
+  header.cpu_engine = Name(engines.cpu_engine);
   header.date = absl::FormatTime("%Y-%m-%d", absl::Now(), absl::UTCTimeZone());
   if (engines.gpus.empty()) return header;
   const Gpu& gpu = engines.gpus.front();

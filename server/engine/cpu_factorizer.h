@@ -25,6 +25,9 @@ enum class CpuEngine : std::uint8_t {
   kLapack,  // LAPACK alone
 };
 
+// "simd" or "lapack": the flag's words.
+std::string_view Name(CpuEngine engine);
+
 // For people: "SIMD AVX3" or "OpenBLAS 0.3.21 Haswell".
 std::string DescriptionOf(CpuEngine engine);
 

@@ -9,7 +9,8 @@ namespace factord {
 namespace {
 
 constexpr absl::Duration kCpuOverhead = absl::Microseconds(10);  // of a batch
-constexpr double kCpuNsPerFlop = 0.5;                            // one thread
+constexpr double kLapackNsPerFlop = 0.5;                         // one thread, small matrices
+constexpr double kSimdNsPerFlopF32 = 0.04, kSimdNsPerFlopF64 = 0.08;
 constexpr double kCpuTeamFlops = 2e7;  // a matrix that all threads work on together
 constexpr double kCpuFlopsPerMatrix = 2000;
 
@@ -27,11 +28,17 @@ std::int64_t BytesOf(const Spec& spec) {
   return bytes;
 }
 
+double CpuNsPerFlop(const Spec& spec, const Machine& machine) {
+  if (machine.cpu_engine == "lapack") return kLapackNsPerFlop;
+  return RealOf(spec.dtype) == DType::kF32 ? kSimdNsPerFlopF32 : kSimdNsPerFlopF64;
+}
+
 RouteLabel LabelOf(const Machine& machine, const std::optional<RoutingTable>& table) {
   if (!table) return RouteLabel::kDefault;
   const RoutingHeader& header = table->header();
   const bool same = header.measured && header.cpu == machine.cpu &&
                     header.threads == machine.threads &&
+                    header.cpu_engine == machine.cpu_engine &&
                     (!machine.gpu || header.device == *machine.gpu);
   return same ? RouteLabel::kMeasured : RouteLabel::kEstimated;
 }
@@ -53,8 +60,8 @@ RouteTimes DefaultTimes(const Spec& spec, std::int64_t count, const Machine& mac
   const double threads =
       flops >= kCpuTeamFlops ? machine.threads : std::min<double>(machine.threads, matrices);
   RouteTimes times;
-  times.cpu = kCpuOverhead +
-              absl::Nanoseconds((flops + kCpuFlopsPerMatrix) * matrices * kCpuNsPerFlop / threads);
+  const double cpu_ns = (flops + kCpuFlopsPerMatrix) * CpuNsPerFlop(spec, machine);
+  times.cpu = kCpuOverhead + absl::Nanoseconds(cpu_ns * matrices / threads);
   if (!machine.gpu) return times;
   const double rate = RealOf(spec.dtype) == DType::kF32 ? kGpuFlopsPerNsF32 : kGpuFlopsPerNsF64;
   const double bus_ns = static_cast<double>(BytesOf(spec)) * matrices / kBusBytesPerNs;

@@ -15,6 +15,7 @@ namespace factord {
 struct Machine {
   std::string cpu;
   int threads = 1;                            // of the CPU engine
+  std::string cpu_engine = "lapack";          // or "simd"
   std::optional<std::string> gpu = {};        // the devices' model; nothing: there is none
   std::int64_t gpu_matrix_bytes = INT64_MAX;  // the largest matrix, with its results, that fits
 };
@@ -31,8 +32,8 @@ bool GpuTakes(const Spec& spec);
 // Of a reproducible request, whatever its count: as many matrices as have about 1 MiB.
 std::int64_t NominalCount(const Spec& spec);
 
-// Without a table: 10 us and 0.5 ns a flop, divided by the threads that a batch can use, against 60
-// us, 20 GB/s over the bus, 1 (f64) or 2 (f32) Tflop/s, and no column in less than 1.5 us.
+// Without a table: 10 us and 0.5 ns a flop (LAPACK) or 0.04 (f32) and 0.08 (f64, our kernels),
+// divided by the threads that a batch can use, against 60 us, 20 GB/s over the bus, 1 (f64) or 2 (f32) Tflop/s, and no column in less than 1.5 us.
 RouteTimes DefaultTimes(const Spec& spec, std::int64_t count, const Machine& machine);
 
 // A value: pure, deterministic. The queues in front of the backends do not count.

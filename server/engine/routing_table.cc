@@ -196,6 +196,7 @@ class HeaderParser {
     }
     for (const auto& [name, field] : {std::pair("device", &header_.device),
                                       {"cpu", &header_.cpu},
+                                      {"cpu_engine", &header_.cpu_engine},
                                       {"driver", &header_.driver},
                                       {"cuda", &header_.cuda},
                                       {"date", &header_.date}}) {
@@ -300,6 +301,7 @@ std::string RoutingTable::ToText() const {
   line("device", header_.device);
   line("cpu", header_.cpu);
   line("threads", absl::StrCat(header_.threads));
+  line("cpu_engine", header_.cpu_engine);
   line("driver", header_.driver);
   line("cuda", header_.cuda);
   line("date", header_.date);

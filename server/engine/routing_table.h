@@ -5,6 +5,7 @@
 //   device: NVIDIA H200       # what the GPU column was measured on; "none": there was no GPU
 //   cpu: AMD EPYC 9654
 //   threads: 16               # of the CPU engine
+//   cpu_engine: simd          # or lapack, which a table without this line means
 //   driver: 580.65.06         # optional, as are cuda and date
 //   cuda: 13.0
 //   date: 2026-12-01
@@ -35,6 +36,7 @@ struct RoutingHeader {
   std::string device = "none";
   std::string cpu = {};
   int threads = 1;
+  std::string cpu_engine = "lapack";
   std::string driver = {}, cuda = {}, date = {};
   bool measured = true;  // source
   bool operator==(const RoutingHeader&) const = default;

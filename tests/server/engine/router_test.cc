@@ -172,6 +172,13 @@ TEST(Router, OperationsTheTableLacksAreByRuleOfThumb) {
   EXPECT_EQ(route.times.label, RouteLabel::kDefault);
 }
 
+TEST(Router, ATableOfTheOtherCpuEngineOnlyEstimates) {
+  Machine machine = kWithGpu;
+  machine.cpu_engine = "simd";
+  const Router router(machine, Table(), {});
+  EXPECT_EQ(router.Decide(Query(1000), true).times.label, RouteLabel::kEstimated);
+}
+
 TEST(DefaultTimes, SendLittleWorkToTheCpuAndMuchToTheGpu) {
   const auto faster = [](std::int64_t n, std::int64_t count) {
     RouteQuery query = Query(count);
