@@ -130,6 +130,7 @@ struct LanesIo {
     if (dst.data == nullptr) return;
     auto* base = reinterpret_cast<R*>(dst.data);
     const std::int64_t size = dst.size() * kParts, end = size * count;
+    if (count == kL && ScatterFew(source, dst, base)) return;
     for (std::int64_t p0 = 0; p0 < size; p0 += kL) {
       const std::int64_t p = std::max<std::int64_t>(std::min(p0, size - kL), 0);
       V x[kL];
@@ -141,6 +142,30 @@ struct LanesIo {
         if (l < count) StoreUpTo(x[l], base, l * size + p, end);
       }
     }
+  }
+  // Two to four numbers a matrix, as tau of tiny ones: there are instructions for that.
+  template <class Source>
+  static HWY_INLINE bool ScatterFew(const Source& source, const Dense<T>& dst, R* base) {
+    if constexpr (kParts == 1) {
+      const auto get = [&](int p) HWY_ATTR {
+        return dst.column_major ? source(p % dst.rows, p / dst.rows).re
+                                : source(p / dst.cols, p % dst.cols).re;
+      };
+      switch (dst.size()) {
+        case 2:
+          hn::StoreInterleaved2(get(0), get(1), D(), base);
+          return true;
+        case 3:
+          hn::StoreInterleaved3(get(0), get(1), get(2), D(), base);
+          return true;
+        case 4:
+          hn::StoreInterleaved4(get(0), get(1), get(2), get(3), D(), base);
+          return true;
+        default:
+          return false;
+      }
+    }
+    return false;
   }
   static HWY_INLINE void StoreUpTo(V x, R* base, std::int64_t at, std::int64_t end) {
     if (at + kL <= end) {

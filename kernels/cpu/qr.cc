@@ -18,10 +18,13 @@ bool IsSmall(const Run<T>& run) {
          kCacheBytes;
 }
 
-// The fewest matrices, of Lanes, for which a group is quicker than one matrix after the other.
+// The fewest matrices for which a group is quicker than one after the other. A group takes as long
+// as, of 8^2, 2.6 lone ones (f32, 16 lanes) or 2.5 (f64, 8 lanes); of 16^2, 6 or 5; of 32^2, 10 or
+// 7; of 64^2, 15 or 8.
 template <class T>
-int FewestOfGroup() {
-  return std::max(2, Lanes<T>() / 2);
+std::int64_t FewestOfGroup(const Run<T>& run) {
+  const std::int64_t lanes = Lanes<T>();
+  return std::clamp<std::int64_t>(lanes * run.k() / 48, 3, std::max<std::int64_t>(3, lanes));
 }
 
 template <class T>
@@ -55,7 +58,7 @@ void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::i
   if (IsSmall(run) && !IsTall<T>(run.m, run.n)) {
     const int lanes = Lanes<T>();
     const std::int64_t rest = count % lanes;
-    across_matrices = rest >= FewestOfGroup<T>() ? count : count - rest;
+    across_matrices = rest >= FewestOfGroup(run) ? count : count - rest;
   }
   if (across_matrices > 0) {
     RunAcrossMatrices(problem, run, first, across_matrices, status, scratch);

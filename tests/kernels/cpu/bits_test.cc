@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/cpu/kernels.h"
@@ -70,14 +73,28 @@ class CpuBits : public ::testing::Test {
     const auto items = Matrices<T>(shape, count);
     for (QMode q : {QMode::kReduced, QMode::kComplete}) {
       for (bool column_major : {false, true}) {
-        ExpectSameBits({.q = q, .r = true, .reflectors = true, .column_major = column_major}, shape,
-                       items, ways);
+        Problem problem{.q = q, .r = true, .reflectors = true, .column_major = column_major};
+        ExpectSameBits(problem, shape, items, ways);
+        problem.reflectors = false;
+        problem.sign = Sign::kNonnegative;
+        ExpectSameBits(problem, shape, items, ways);
+        if (std::is_floating_point_v<T> && shape.m == shape.n) {
+          problem.sign = Sign::kSpecialOrthogonal;
+          ExpectSameBits(problem, shape, items, ways);
+        }
       }
     }
   }
 
+  // Without an R that could be read.
+  static std::vector<Item<T>> Reflectors(const Shape& shape, int count) {
+    auto items = Packed(shape, Matrices<T>(shape, count));
+    for (Item<T>& item : items) SetR(shape, T(std::numeric_limits<Real<T>>::quiet_NaN()), item.a);
+    return items;
+  }
+
   static void CheckFormQ(const Shape& shape, int count, const std::vector<NamedWay<T>>& ways) {
-    const auto items = Packed(shape, Matrices<T>(shape, count));
+    const auto items = Reflectors(shape, count);
     for (QMode q : {QMode::kReduced, QMode::kComplete}) {
       for (bool column_major : {false, true}) {
         ExpectSameBits({.op = Op::kFormQ, .q = q, .column_major = column_major}, shape, items,
@@ -87,7 +104,7 @@ class CpuBits : public ::testing::Test {
   }
 
   static void CheckApplyQ(const Shape& shape, int count, const std::vector<NamedWay<T>>& ways) {
-    auto items = Packed(shape, Matrices<T>(shape, count));
+    auto items = Reflectors(shape, count);
     for (Item<T>& item : items) item.rhs = Normal<T>(shape.m, shape.p, kSeed);
     for (int variant = 0; variant < 16; ++variant) {
       SCOPED_TRACE(::testing::Message() << "variant " << variant);
