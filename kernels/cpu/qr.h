@@ -26,7 +26,7 @@ namespace factord::kernels::cpu {
 // Scratch memory is aligned to this.
 inline constexpr std::size_t kAlignment = 64;
 
-// What RunQr and RunQrTogether need for matrices of the run's shape. Monotone in m, n and p.
+// What RunQr and RunQrTogether need for matrices of the run's shape.
 template <class T>
 std::size_t ScratchBytes(const Problem& problem, const Run<T>& run);
 
@@ -38,10 +38,9 @@ std::size_t ScratchBytes(const Problem& problem, const Run<T>& run);
 //   kFormQ      orgqr
 //   kApplyQ     ormqr
 //   kSolve      gels for m >= n, with a proof of full rank, or kRankUnproven and X = NaN
-// The reflectors may overwrite A (kFactorize), a reduced Q of a matrix that is not wide its
-// reflectors (kFormQ), and X or op(Q) C what it is made of where sizes are equal: the outputs of
-// other matrices of the run must not. A matrix with a NaN or an Inf (kNonfiniteInput) gets NaN in
-// all its outputs.
+// Each matrix is read before anything of it is written: the reflectors may take A's place
+// (kFactorize), Q that of reflectors of its size (kFormQ), op(Q) C that of C. A matrix with a NaN or
+// an Inf (kNonfiniteInput) gets NaN in all its outputs.
 template <class T>
 void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
            std::uint32_t* status, std::byte* scratch);
@@ -51,7 +50,7 @@ template <class T>
 void RunQrTogether(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
                    std::byte* scratch, Tiles& tiles);
 
-// Of the instructions in use, in Highway's words: "AVX3", "AVX2", "SSE2", "NEON".
+// Of the instructions in use, in Highway's words: "AVX3", "AVX2", "SSE4", "NEON".
 const char* InstructionSet();
 
 }  // namespace factord::kernels::cpu

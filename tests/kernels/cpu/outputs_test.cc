@@ -25,9 +25,9 @@ using factord::testing::QrRatios;
 
 constexpr std::uint64_t kSeed = 20'261'132;
 
-const std::vector<Shape> kShapes = {{1, 1},   {1, 4},   {4, 1},   {3, 3},   {8, 5},
-                                    {5, 8},   {16, 16}, {17, 20}, {33, 33}, {40, 24},
-                                    {24, 40}, {64, 9},  {70, 66}, {130, 40}};
+const std::vector<Shape> kShapes = {{1, 1},   {1, 4},    {4, 1},   {3, 3},   {8, 5},   {5, 8},
+                                    {16, 16}, {17, 20},  {33, 33}, {40, 24}, {24, 40}, {64, 9},
+                                    {70, 66}, {130, 40}, {70, 4},  {140, 8}};
 
 template <class T>
 constexpr bool kComplex = !std::is_floating_point_v<T>;

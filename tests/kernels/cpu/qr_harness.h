@@ -127,19 +127,55 @@ Way<T> AcrossColumns() {
   };
 }
 
+// For m >= n.
+template <class T>
+Way<T> AcrossRows() {
+  return [](const Problem& problem, const Run<T>& run, std::int64_t count, std::uint32_t* status) {
+    const Scratch scratch(cpu::AcrossRowsScratchBytes(problem, run));
+    for (std::int64_t i = 0; i < count; ++i)
+      cpu::RunAcrossRows(problem, run, i, status + i, scratch.data(), nullptr);
+  };
+}
+
+// The way of one matrix by itself, and so the bits of all other ways.
+template <class T>
+Way<T> ByItself(const Shape& shape) {
+  return cpu::IsTall<T>(shape.m, shape.n) ? AcrossRows<T>() : AcrossColumns<T>();
+}
+
+// Tall matrices only.
+template <class T>
+Way<T> AcrossRows() {
+  return [](const Problem& problem, const Run<T>& run, std::int64_t count, std::uint32_t* status) {
+    const Scratch scratch(cpu::AcrossRowsScratchBytes(problem, run));
+    for (std::int64_t i = 0; i < count; ++i)
+      cpu::RunAcrossRows(problem, run, i, status + i, scratch.data(), nullptr);
+  };
+}
+
+// The ways of kernels.h for matrices of a shape, all with the same bits: across rows for tall ones,
+// for others across columns and then across matrices in groups of `groups`.
+template <class T>
+std::vector<Way<T>> WaysOf(const Shape& shape, const std::vector<int>& groups) {
+  if (cpu::IsTall<T>(shape.m, shape.n)) return {AcrossRows<T>()};
+  std::vector<Way<T>> ways = {AcrossColumns<T>()};
+  for (int group : groups) ways.push_back(AcrossMatrices<T>(group));
+  return ways;
+}
+
+// From one matrix to the next the helpers stay.
 template <class T>
 Way<T> Together(int helpers) {
   return [helpers](const Problem& problem, const Run<T>& run, std::int64_t count,
                    std::uint32_t* status) {
     const Scratch scratch(cpu::ScratchBytes(problem, run));
-    for (std::int64_t i = 0; i < count; ++i) {
-      cpu::Tiles tiles;
-      std::vector<std::thread> threads;
-      for (int t = 0; t < helpers; ++t) threads.emplace_back([&tiles] { tiles.Help(); });
+    cpu::Tiles tiles;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < helpers; ++t) threads.emplace_back([&tiles] { tiles.Help(); });
+    for (std::int64_t i = 0; i < count; ++i)
       cpu::RunQrTogether(problem, run, i, status + i, scratch.data(), tiles);
-      tiles.Close();
-      for (std::thread& thread : threads) thread.join();
-    }
+    tiles.Close();
+    for (std::thread& thread : threads) thread.join();
   };
 }
 

@@ -24,9 +24,9 @@ using factord::testing::Normal;
 constexpr std::uint64_t kSeed = 20'261'136;
 
 // m >= n.
-const std::vector<Shape> kShapes = {{1, 1, 1},    {2, 1, 3},  {3, 3, 1},   {8, 5, 4},
-                                    {16, 16, 17}, {33, 5, 2}, {40, 33, 9}, {64, 64, 3},
-                                    {130, 70, 5}, {300, 4, 1}};
+const std::vector<Shape> kShapes = {{1, 1, 1},    {2, 1, 3},   {3, 3, 1},   {8, 5, 4},
+                                    {16, 16, 17}, {33, 5, 2},  {40, 33, 9}, {64, 64, 3},
+                                    {130, 70, 5}, {300, 4, 1}, {260, 20, 3}};
 
 // Of well-conditioned columns, in units far apart, as those of B are.
 template <class T>
@@ -264,11 +264,13 @@ TYPED_TEST(CpuSolve, EveryWayHasTheSameBits) {
         const Problem problem{.op = Op::kSolve,
                               .column_major = (layout & 1) != 0,
                               .rhs_column_major = (layout & 2) != 0};
-        const auto expected = RunBatch(problem, shape, items, AcrossColumns<T>());
+        const auto expected = RunBatch(problem, shape, items, ByItself<T>(shape));
         std::vector<Way<T>> ways = {AllAtOnce<T>(), OneByOne<T>(), InGroups<T>({3, 1, 7}),
                                     Together<T>(1)};
-        for (int group = 1; group <= cpu::Lanes<T>(); ++group)
-          ways.push_back(AcrossMatrices<T>(group));
+        if (!cpu::IsTall<T>(shape.m, shape.n)) {
+          for (int group = 1; group <= cpu::Lanes<T>(); ++group)
+            ways.push_back(AcrossMatrices<T>(group));
+        }
         for (std::size_t way = 0; way < ways.size(); ++way) {
           const auto results = RunBatch(problem, shape, items, ways[way]);
           for (std::size_t i = 0; i < items.size(); ++i) {
