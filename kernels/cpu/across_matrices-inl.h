@@ -53,8 +53,11 @@ struct AcrossMatrices {
   // Sums over rows are kept in kSums parts, row i in part i mod kSums counted from the first.
   template <int kSums>
   static HWY_INLINE N Total(const N (&sum)[kSums]) {
-    if constexpr (kSums == 2) return A::Add(sum[0], sum[1]);
-    return A::Add(A::Add(sum[0], sum[1]), A::Add(sum[2], sum[3]));
+    if constexpr (kSums == 2) {
+      return A::Add(sum[0], sum[1]);
+    } else {
+      return A::Add(A::Add(sum[0], sum[1]), A::Add(sum[2], sum[3]));
+    }
   }
 
   // x^H y over rows first ... m - 1.

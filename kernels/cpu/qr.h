@@ -39,8 +39,8 @@ std::size_t ScratchBytes(const Problem& problem, const Run<T>& run);
 //   kApplyQ     ormqr
 //   kSolve      gels for m >= n, with a proof of full rank, or kRankUnproven and X = NaN
 // Each matrix is read before anything of it is written: the reflectors may take A's place
-// (kFactorize), Q that of reflectors of its size (kFormQ), op(Q) C that of C. A matrix with a NaN or
-// an Inf (kNonfiniteInput) gets NaN in all its outputs.
+// (kFactorize), Q that of reflectors of its size (kFormQ), op(Q) C that of C. A matrix with a NaN
+// or an Inf (kNonfiniteInput) gets NaN in all its outputs.
 template <class T>
 void RunQr(const Problem& problem, const Run<T>& run, std::int64_t first, std::int64_t count,
            std::uint32_t* status, std::byte* scratch);

@@ -258,11 +258,17 @@ HWY_INLINE Raw ZipHigh(Raw a, Raw b, std::index_sequence<i...>) {
   constexpr int kL = sizeof...(i);
   return __builtin_shufflevector(a, b, static_cast<int>(i / 2 + i % 2 * kL + kL / 2)...);
 }
-template <class D>
-HWY_INLINE void Transpose(hn::Vec<D> (&x)[hn::MaxLanes(D())]) {
-  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
-  using V = hn::Vec<D>;
+template <class D, int kL>
+HWY_INLINE void Transpose(hn::Vec<D> (&x)[kL]) {
+  static_assert(kL == hn::MaxLanes(D()));
+#if HWY_TARGET == HWY_EMU128  // whose vectors are arrays
+  HWY_ALIGN hn::TFromD<D> from[kL * kL], to[kL * kL];
+  for (int i = 0; i < kL; ++i) hn::Store(x[i], D(), from + i * kL);
+  for (int i = 0; i < kL * kL; ++i) to[i] = from[i % kL * kL + i / kL];
+  for (int i = 0; i < kL; ++i) x[i] = hn::Load(D(), to + i * kL);
+#else
   if constexpr (kL > 1) {
+    using V = hn::Vec<D>;
     constexpr auto kIndices = std::make_index_sequence<kL>();
     V y[kL];
     FACTORD_UNROLL
@@ -276,6 +282,7 @@ HWY_INLINE void Transpose(hn::Vec<D> (&x)[hn::MaxLanes(D())]) {
       for (int i = 0; i < kL; ++i) x[i] = y[i];
     }
   }
+#endif
 }
 
 }  // namespace factord::kernels::cpu::HWY_NAMESPACE

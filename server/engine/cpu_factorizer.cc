@@ -35,9 +35,7 @@ void Add(StageTimes& sum, const StageTimes& times) {
 
 }  // namespace
 
-std::string_view Name(CpuEngine engine) {
-  return engine == CpuEngine::kLapack ? "lapack" : "simd";
-}
+std::string_view Name(CpuEngine engine) { return engine == CpuEngine::kLapack ? "lapack" : "simd"; }
 
 std::string DescriptionOf(CpuEngine engine) {
   if (engine == CpuEngine::kLapack) return LapackName();

@@ -37,8 +37,7 @@ RouteLabel LabelOf(const Machine& machine, const std::optional<RoutingTable>& ta
   if (!table) return RouteLabel::kDefault;
   const RoutingHeader& header = table->header();
   const bool same = header.measured && header.cpu == machine.cpu &&
-                    header.threads == machine.threads &&
-                    header.cpu_engine == machine.cpu_engine &&
+                    header.threads == machine.threads && header.cpu_engine == machine.cpu_engine &&
                     (!machine.gpu || header.device == *machine.gpu);
   return same ? RouteLabel::kMeasured : RouteLabel::kEstimated;
 }

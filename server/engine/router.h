@@ -33,7 +33,8 @@ bool GpuTakes(const Spec& spec);
 std::int64_t NominalCount(const Spec& spec);
 
 // Without a table: 10 us and 0.5 ns a flop (LAPACK) or 0.04 (f32) and 0.08 (f64, our kernels),
-// divided by the threads that a batch can use, against 60 us, 20 GB/s over the bus, 1 (f64) or 2 (f32) Tflop/s, and no column in less than 1.5 us.
+// divided by the threads that a batch can use, against 60 us, 20 GB/s over the bus, 1 (f64) or 2
+// (f32) Tflop/s, and no column in less than 1.5 us.
 RouteTimes DefaultTimes(const Spec& spec, std::int64_t count, const Machine& machine);
 
 // A value: pure, deterministic. The queues in front of the backends do not count.

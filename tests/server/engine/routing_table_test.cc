@@ -19,15 +19,14 @@ std::string ErrorOf(const std::string& text) {
 }
 
 TEST(RoutingTable, Parse_ReadsWhatToTextWrites) {
-  const RoutingTable table(
-      {.device = "NVIDIA H200",
-       .cpu = "A CPU",
-       .threads = 3,
-       .cpu_engine = "simd",
-       .driver = "580.1",
-       .date = "today"},
-      {{Op::kSolve, DType::kF64, false, 100, 10, 8, 12.5, 3},
-       {Op::kFactorize, DType::kF32, true, 4, 5, 1, 1e-3, 0}});
+  const RoutingTable table({.device = "NVIDIA H200",
+                            .cpu = "A CPU",
+                            .threads = 3,
+                            .cpu_engine = "simd",
+                            .driver = "580.1",
+                            .date = "today"},
+                           {{Op::kSolve, DType::kF64, false, 100, 10, 8, 12.5, 3},
+                            {Op::kFactorize, DType::kF32, true, 4, 5, 1, 1e-3, 0}});
 
   const auto again = RoutingTable::Parse(table.ToText(), "t.txt");
 
