@@ -546,8 +546,8 @@ struct AcrossColumns {
   using Held = Rows<T>;
   using Io = RowsIo<T>;
   using Part = typename Io::Part;
-  static constexpr int kStripColumns = kStrip * kLanes<R>;      // of a tile of Apply
-  static constexpr int kCopyColumns = std::max(kLanes<R>, 64);  // of a tile of the others
+  static constexpr int kStripColumns = std::min(kStrip, 2) * kLanes<R>;  // of a tile of Apply
+  static constexpr int kCopyColumns = std::max(kLanes<R>, 64);           // of a tile of the others
 
   static Held Take(Scratch& scratch, int m, int n) { return Rows<T>::Take(scratch, m, n); }
   static void TakePanel(Scratch& scratch, int m, Panel& panel) {

@@ -34,9 +34,11 @@ void RunOne(const Problem& problem, const Run<Type>& run, std::int64_t i, std::u
             std::byte* scratch, Tiles* tiles) {
   OneMatrix<Type, Way>(problem, run, Scratch(scratch), tiles).Run(i, status);
 }
+// Enough for one thread and for several.
 template <template <class> class Way>
 std::size_t OneBytes(const Problem& problem, const Run<Type>& run) {
-  return OneMatrix<Type, Way>(problem, run, Scratch(nullptr), nullptr).scratch_bytes();
+  Tiles tiles;
+  return OneMatrix<Type, Way>(problem, run, Scratch(nullptr), &tiles).scratch_bytes();
 }
 void RunColumns(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
                 std::byte* scratch, Tiles* tiles) {

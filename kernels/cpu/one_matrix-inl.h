@@ -34,7 +34,7 @@ class OneMatrix {
         run_(run),
         operands_(problem, run),
         k_(run.k()),
-        block_panels_(BlockPanels(run)),
+        block_panels_(BlockPanels(run, tiles != nullptr)),
         tiles_(tiles) {
     a_ = Qr::Take(scratch, run.m, run.n);
     tau_ = scratch.Take<R>(std::int64_t{k_} * kParts);
@@ -89,11 +89,11 @@ class OneMatrix {
   static constexpr int kCopyColumns = Qr::kCopyColumns;
 
   // A block's strips should find their columns in the cache: from this size on, a matrix does not
-  // fit there itself.
-  static int BlockPanels(const kernels::Run<T>& run) {
+  // fit there itself. Threads that share one want few and long loops.
+  static int BlockPanels(const kernels::Run<T>& run, bool shared) {
     constexpr std::int64_t kCacheBytes = std::int64_t{2} << 20;
     const std::int64_t bytes = std::int64_t{run.m} * std::max(run.n, run.p) * sizeof(T);
-    return bytes <= kCacheBytes ? 1 : 4;
+    return bytes <= kCacheBytes && !shared ? 1 : 4;
   }
   int block_columns() const { return block_panels_ * kPanel; }
 

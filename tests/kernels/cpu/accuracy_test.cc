@@ -39,6 +39,8 @@ std::vector<Shape> MediumShapes() {
   for (int m : {31, 32, 33, 47, 64, 65, 100}) {
     for (int n : {1, 8, 9, 17, 32, 33, 64, 80}) shapes.push_back({m, n});
   }
+  // On either side of tall.
+  shapes.insert(shapes.end(), {{32, 4}, {40, 5}, {79, 5}, {80, 5}, {128, 8}, {255, 16}, {256, 16}});
   return shapes;
 }
 
@@ -53,7 +55,7 @@ std::size_t JudgedOf(const Shape& shape) {
   const double steps = static_cast<double>(shape.m) * shape.n * shape.k();
   return steps < 1e4 ? std::size(kKinds) : steps < 3e4 ? 4 : steps < 2e5 ? 2 : 1;
 }
-constexpr int kMostRowsOfCompleteQ = 200;
+constexpr int kMostRowsOfCompleteQ = 130;
 
 template <class T>
 std::vector<T> Identity(int m, int cols) {

@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstring>
@@ -71,15 +70,19 @@ class GuardedArray {
   void Fill(int byte) { std::memset(data_, byte, bytes_); }
 
   bool GuardsIntact() const {
-    const auto rogue = [](std::byte byte) { return byte == std::byte{kRogueByte}; };
-    return std::all_of(all().data(), data_, rogue) &&
-           std::all_of(data_ + bytes_, all().data() + all().size(), rogue);
+    const std::byte *const data = data_, *const end = all().data() + all().size();
+    return IsRogue({all().data(), data}) && IsRogue({data + bytes_, end});
   }
 
  private:
   static constexpr unsigned char kRogueByte = 0x5A;
 
   std::span<std::byte> all() const { return pages_.bytes(); }
+  // The first byte is, and each of the others is like the one before.
+  static bool IsRogue(std::span<const std::byte> zone) {
+    return zone.empty() || (zone[0] == std::byte{kRogueByte} &&
+                            std::memcmp(zone.data(), zone.data() + 1, zone.size() - 1) == 0);
+  }
 
   const std::size_t bytes_;
   const GuardedPages pages_;

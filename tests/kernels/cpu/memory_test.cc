@@ -2,6 +2,7 @@
 // written, every test of these kernels shows: see RunBatch.)
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -90,6 +91,68 @@ TYPED_TEST(CpuMemory, ScratchGrowsWithEveryDimension) {
             ExpectNoneLess(bytes(40, other, less), bytes(40, other, more));
           }
         }
+      }
+    }
+  });
+}
+
+// Reflectors in A's place, Q in that of reflectors of its size, op(Q) C in C's.
+template <class T>
+Way<T> InPlace(const Way<T>& way) {
+  return
+      [way](const Problem& problem, const Run<T>& run, std::int64_t count, std::uint32_t* status) {
+        Run<T> in_place = run;
+        const std::int64_t size = count * run.m * (problem.op == Op::kApplyQ ? run.p : run.n);
+        if (problem.op == Op::kApplyQ) {
+          std::copy_n(run.rhs, size, run.result);
+          in_place.rhs = run.result;
+        } else {
+          T* const place = problem.op == Op::kFormQ ? run.q : run.reflectors;
+          std::copy_n(run.a, size, place);
+          in_place.a = place;
+        }
+        way(problem, in_place, count, status);
+      };
+}
+
+template <class T>
+void ExpectSameBitsInPlace(const Problem& problem, const Shape& shape,
+                           const std::vector<Item<T>>& items) {
+  auto ways = WaysOf<T>(shape, {cpu::Lanes<T>()});
+  ways.insert(ways.end(), {AllAtOnce<T>(), Together<T>(1)});
+  for (std::size_t way = 0; way < ways.size(); ++way) {
+    const auto apart = RunBatch(problem, shape, items, ways[way]);
+    const auto in_place = RunBatch(problem, shape, items, InPlace<T>(ways[way]));
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      EXPECT_TRUE(SameBits(in_place[i], apart[i]))
+          << shape.m << " x " << shape.n << ", way " << way << ", matrix " << i;
+    }
+  }
+}
+
+TYPED_TEST(CpuMemory, ResultsMayTakeTheirOperandsPlace) {
+  using T = TypeParam;
+  WithEachInstructionSet([&] {
+    for (const Shape& shape :
+         {Shape{5, 5, 3}, Shape{17, 9, 20}, Shape{70, 66, 4}, Shape{300, 4, 2}}) {
+      std::vector<Item<T>> matrices;
+      for (int i = 0; i < 2 * cpu::Lanes<T>() + 1; ++i) {
+        const auto seed = kSeed + static_cast<std::uint64_t>(i);
+        matrices.push_back({.a = Normal<T>(shape.m, shape.n, seed)});
+      }
+      const auto reflectors = Packed(shape, matrices);
+      auto left = reflectors, right = reflectors;
+      for (Item<T>& item : left) item.rhs = Normal<T>(shape.m, shape.p, kSeed);
+      for (Item<T>& item : right) item.rhs = Normal<T>(shape.p, shape.m, kSeed);
+      for (bool columns : {false, true}) {
+        ExpectSameBitsInPlace(
+            {.q = QMode::kReduced, .r = true, .reflectors = true, .column_major = columns}, shape,
+            matrices);
+        ExpectSameBitsInPlace({.op = Op::kFormQ, .q = QMode::kReduced, .column_major = columns},
+                              shape, reflectors);
+        ExpectSameBitsInPlace({.op = Op::kApplyQ, .rhs_column_major = columns}, shape, left);
+        ExpectSameBitsInPlace({.op = Op::kApplyQ, .right = true, .rhs_column_major = columns},
+                              shape, right);
       }
     }
   });

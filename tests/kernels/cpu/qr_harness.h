@@ -137,22 +137,6 @@ Way<T> AcrossRows() {
   };
 }
 
-// The way of one matrix by itself, and so the bits of all other ways.
-template <class T>
-Way<T> ByItself(const Shape& shape) {
-  return cpu::IsTall<T>(shape.m, shape.n) ? AcrossRows<T>() : AcrossColumns<T>();
-}
-
-// Tall matrices only.
-template <class T>
-Way<T> AcrossRows() {
-  return [](const Problem& problem, const Run<T>& run, std::int64_t count, std::uint32_t* status) {
-    const Scratch scratch(cpu::AcrossRowsScratchBytes(problem, run));
-    for (std::int64_t i = 0; i < count; ++i)
-      cpu::RunAcrossRows(problem, run, i, status + i, scratch.data(), nullptr);
-  };
-}
-
 // The ways of kernels.h for matrices of a shape, all with the same bits: across rows for tall ones,
 // for others across columns and then across matrices in groups of `groups`.
 template <class T>
