@@ -172,10 +172,9 @@ class OneMatrix {
     int set = 0;
     FactorBlock(0, set);
     for (int j = 0; j < k_; j += block_columns(), set = 1 - set) {
-      const int begin = j + block_columns();
-      if (begin >= run_.n) return;
       const Panel* panels = panels_[set];
-      const int count = PanelsOf(j);
+      const int count = PanelsOf(j), begin = j + count * kPanel;
+      if (begin >= run_.n) return;
       const bool last = begin >= k_;
       const int next =
           last || tiles_ == nullptr ? begin : std::min(begin + block_columns(), columns);
