@@ -138,8 +138,8 @@ constexpr std::size_t kFewestRounds = 5, kMostRounds = 31;
 
 template <class T>
 double TimeOf(const Case& c, Implementation<T>& implementation) {
-  // The libraries' own threads spin for a while after a call: into the next one's time.
-  if (c.alone && c.threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+  // The libraries' own threads spin after a call, MKL's for 200 ms: into the next one's time.
+  if (c.alone && c.threads > 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   implementation.Prepare();
   const auto start = std::chrono::steady_clock::now();
   implementation.Run();
