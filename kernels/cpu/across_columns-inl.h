@@ -550,9 +550,10 @@ struct AcrossColumns {
   static constexpr int kCopyColumns = std::max(kLanes<R>, 64);           // of a tile of the others
 
   static Held Take(Scratch& scratch, int m, int n) { return Rows<T>::Take(scratch, m, n); }
-  static void TakePanel(Scratch& scratch, int m, Panel& panel) {
+  // `panel` is null where scratch only counts.
+  static void TakePanel(Scratch& scratch, int m, Panel* panel) {
     R* const v = scratch.Take<R>(std::int64_t{m} * kRow);
-    if (!scratch.counts_only()) panel.v = v;
+    if (panel != nullptr) panel->v = v;
   }
   // Loops over columns go on into the padding.
   static int Columns(Held held, int) { return held.cols; }

@@ -383,7 +383,7 @@ struct AcrossRows {
     }
     return held;
   }
-  static void TakePanel(Scratch&, int, Panel&) {}
+  static void TakePanel(Scratch&, int, Panel*) {}
   static int Columns(Held, int n) { return n; }
   static R* Entry(Held held, int i, int j) { return held.at(j, i); }
 

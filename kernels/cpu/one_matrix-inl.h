@@ -40,7 +40,9 @@ class OneMatrix {
     tau_ = scratch.Take<R>(std::int64_t{k_} * kParts);
     for (Panel*& panels : panels_) {
       panels = scratch.Take<Panel>(block_panels_);
-      for (int p = 0; p < block_panels_; ++p) Qr::TakePanel(scratch, run.m, panels[p]);
+      for (int p = 0; p < block_panels_; ++p) {
+        Qr::TakePanel(scratch, run.m, scratch.counts_only() ? nullptr : &panels[p]);
+      }
     }
     if (problem.op == Op::kFactorize || problem.op == Op::kSolve)
       power_ = scratch.Take<R>(Rows<T>::Padded(run.n));
