@@ -162,5 +162,14 @@ TYPED_TEST(CpuBits, OfOneMatrixSharedAmongThreadsAreTheSame) {
   });
 }
 
+// Little enough for sanitizers.
+TYPED_TEST(CpuBits, OfASmallMatrixSharedByTwoAreTheSame) {
+  using T = TypeParam;
+  WithEachInstructionSet([this] {
+    for (const Shape& shape : {Shape{33, 65, 40}, Shape{200, 20, 11}})
+      this->CheckFactorize(shape, 1, {Together<T>(1)});
+  });
+}
+
 }  // namespace
 }  // namespace factord::kernels::testing
