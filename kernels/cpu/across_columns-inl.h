@@ -318,12 +318,13 @@ struct AcrossColumns {
       Row x = Row::Load(a, plane);
       FACTORD_UNROLL
       for (int r = 0; r < kPanel; ++r) {
-        if (r > i) break;
-        const auto vr = A::Set(panel.v + i * kRow + r, kPanel);
-        FACTORD_UNROLL
-        for (int v = 0; v < kVectors; ++v) {
-          x.x[v] =
-              A::Select(Row::After(v, r - 1), A::NegMultiplyAdd(vr, w[r].x[v], x.x[v]), x.x[v]);
+        if (r <= i) {
+          const auto vr = A::Set(panel.v + i * kRow + r, kPanel);
+          FACTORD_UNROLL
+          for (int v = 0; v < kVectors; ++v) {
+            x.x[v] =
+                A::Select(Row::After(v, r - 1), A::NegMultiplyAdd(vr, w[r].x[v], x.x[v]), x.x[v]);
+          }
         }
       }
       x.Store(a, plane);
