@@ -12,20 +12,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/problem.h"
+
 namespace factord {
 
-template <class T>
-struct RealType {
-  using type = T;
-};
-template <class R>
-struct RealType<std::complex<R>> {
-  using type = R;
-};
-template <class T>
-using Real = typename RealType<T>::type;
-template <class T>
-inline constexpr bool kIsComplex = !std::is_same_v<T, Real<T>>;
+using kernels::kIsComplex;
+using kernels::Real;
 
 // eps = 2^-24 or 2^-53.
 template <class T>
