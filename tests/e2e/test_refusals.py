@@ -238,6 +238,8 @@ def test_low_priority_gives_way():
 
 def test_bursts_from_many_clients_are_all_answered_or_refused_in_time():
     with running("--cpu_threads=1", "--max_queued_jobs=20") as server:
+        server_stub = server.stub()
+
         def client(number):
             outcomes = []
             for i in range(20):
@@ -248,10 +250,11 @@ def test_bursts_from_many_clients_are_all_answered_or_refused_in_time():
                     outcomes.append(error.code())
             return outcomes
 
-        server_stub = server.stub()
+        slow = hold_lane(server, server_stub)  # so that the first burst is more than the queue holds
         with concurrent.futures.ThreadPoolExecutor(60) as pool:
             outcomes = [code for codes in pool.map(client, range(60)) for code in codes]
         assert set(outcomes) == {Code.OK, Code.UNAVAILABLE}
+        assert slow.code() == Code.OK
         assert_alive(server)
         assert_idle(server)
 
