@@ -1,12 +1,16 @@
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/factorctl/commands.h"
 #include "client/factorctl/flags.h"
 #include "client/factorctl/load.h"
+#include "client/factorctl/load_plot.h"
 #include "client/factorctl/load_report.h"
 #include "client/factorctl/progress.h"
 #include "client/factorctl/server_flags.h"
+#include "client/factorctl/sweep.h"
+#include "client/file_io.h"
 
 namespace factord::client {
 namespace {
@@ -24,6 +28,8 @@ struct Arguments {
   absl::Duration duration = absl::Seconds(10);
   int64_t requests = 0;
   int64_t seed = 1;
+  std::string sweep;
+  std::string plot;
 };
 
 void RegisterFlags(Arguments* arguments, FlagSet* flags) {
@@ -46,6 +52,12 @@ void RegisterFlags(Arguments* arguments, FlagSet* flags) {
   flags->Int("requests", &arguments->requests,
              "Stop after N counted requests, or after --duration; 0: only then.");
   flags->Int("seed", &arguments->seed, "Of the matrices, the arrival times and the mix of shapes.");
+  flags->String("sweep", "clients|rate|batch:N,N,...", &arguments->sweep,
+                "Runs once for each value of that option and prints a table. A batch takes the\n"
+                "place of a shape's leading dims.");
+  flags->String("plot", "FILE.svg", &arguments->plot,
+                "Draws latency at each quantile; of a sweep over clients or rates latency against\n"
+                "requests/s, over batches GFlop/s against the batch.");
   arguments->run.Register(flags);
   arguments->server.Register(flags);
 }
@@ -81,6 +93,34 @@ absl::StatusOr<LoadOptions> ToLoadOptions(const Arguments& arguments) {
   return options;
 }
 
+std::vector<LoadOptions> VariantsOf(const LoadOptions& options, const std::optional<Sweep>& sweep) {
+  if (!sweep.has_value()) return {options};
+  std::vector<LoadOptions> variants;
+  for (double value : sweep->values) variants.push_back(WithOption(options, sweep->option, value));
+  return variants;
+}
+
+absl::StatusOr<std::vector<LoadResult>> RunAll(const std::vector<LoadOptions>& variants,
+                                               const Arguments& arguments, Terminal* terminal) {
+  std::vector<LoadResult> results;
+  for (const LoadOptions& variant : variants) {
+    Progress progress(terminal->err, terminal->err_is_tty && !arguments.server.json);
+    absl::StatusOr<LoadResult> result =
+        RunLoad(variant, [&](int64_t done, int64_t total) { progress.Update(done, total); });
+    if (!result.ok()) return result.status();
+    results.push_back(*std::move(result));
+  }
+  return results;
+}
+
+std::string Report(const LoadOptions& options, const std::optional<Sweep>& sweep,
+                   const std::vector<LoadResult>& runs, bool json) {
+  if (sweep.has_value()) {
+    return json ? SweepToJson(options, *sweep, runs) : FormatSweep(options, *sweep, runs);
+  }
+  return json ? LoadToJson(options, runs.front()) : FormatLoad(options, runs.front());
+}
+
 }  // namespace
 
 absl::Status RunBench(const std::vector<std::string>& words, Terminal* terminal) {
@@ -100,16 +140,26 @@ absl::Status RunBench(const std::vector<std::string>& words, Terminal* terminal)
   const absl::StatusOr<LoadOptions> options = ToLoadOptions(arguments);
   if (!options.ok()) return options.status();
 
-  absl::StatusOr<LoadResult> result;
-  {
-    Progress progress(terminal->err, terminal->err_is_tty && !arguments.server.json);
-    result = RunLoad(*options, [&](int64_t done, int64_t total) { progress.Update(done, total); });
+  std::optional<Sweep> sweep;
+  if (!arguments.sweep.empty()) {
+    absl::StatusOr<Sweep> parsed = ParseSweep(arguments.sweep);
+    if (!parsed.ok()) return parsed.status();
+    sweep = *std::move(parsed);
   }
-  if (!result.ok()) return result.status();
-  terminal->out << (arguments.server.json ? LoadToJson(*options, *result)
-                                          : FormatLoad(*options, *result));
+  const absl::StatusOr<std::vector<LoadResult>> runs =
+      RunAll(VariantsOf(*options, sweep), arguments, terminal);
+  if (!runs.ok()) return runs.status();
+  terminal->out << Report(*options, sweep, *runs, arguments.server.json);
+  if (!arguments.plot.empty()) {
+    const absl::Status written =
+        WriteFile(arguments.plot, sweep.has_value() ? PlotSweep(*options, *sweep, *runs)
+                                                    : PlotLoad(*options, runs->front()));
+    if (!written.ok()) return written;
+  }
   // Numbers about nothing are an error; some failures among successes are a result.
-  if (result->succeeded == 0 && !result->last_error.ok()) return result->last_error;
+  for (const LoadResult& run : *runs) {
+    if (run.succeeded == 0 && !run.last_error.ok()) return run.last_error;
+  }
   return absl::OkStatus();
 }
 

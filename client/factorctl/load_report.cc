@@ -1,61 +1,15 @@
 #include "client/factorctl/load_report.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "client/factorctl/json.h"
+#include "client/factorctl/load_rates.h"
 #include "client/factorctl/report.h"
 
 namespace factord::client {
-namespace {
-
-constexpr struct {
-  absl::string_view name;
-  double quantile;
-} kQuantiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}};
-
-// What both forms of the report are made from.
-struct Rates {
-  double requests_per_second = 0;
-  double matrices_per_second = 0;
-  double gflops = 0;
-  double sent_mb_per_second = 0;
-  double received_mb_per_second = 0;
-  int64_t failed = 0;
-  double mean_batch_matrices = 0;
-  absl::Duration mean_queue;
-  absl::Duration mean_compute;
-};
-
-Rates ComputeRates(const LoadResult& result) {
-  Rates rates;
-  for (const auto& [code, count] : result.errors) rates.failed += count;
-  const double seconds = absl::ToDoubleSeconds(result.elapsed);
-  if (result.succeeded == 0 || seconds <= 0) return rates;
-  const double succeeded = static_cast<double>(result.succeeded);
-  rates.requests_per_second = succeeded / seconds;
-  rates.matrices_per_second = static_cast<double>(result.matrices) / seconds;
-  rates.gflops = result.flops / seconds * 1e-9;
-  rates.sent_mb_per_second = result.sent_bytes / seconds * 1e-6;
-  rates.received_mb_per_second = result.received_bytes / seconds * 1e-6;
-  rates.mean_batch_matrices = result.batch_matrices / succeeded;
-  rates.mean_queue = result.queue / succeeded;
-  rates.mean_compute = result.compute / succeeded;
-  return rates;
-}
-
-std::string ShapesName(const LoadOptions& options) {
-  return absl::StrJoin(options.shapes, ",", [](std::string* out, const Dims& dims) {
-    absl::StrAppend(out, DimsName(dims));
-  });
-}
-
-}  // namespace
 
 std::string FormatLoad(const LoadOptions& options, const LoadResult& result) {
-  const Rates rates = ComputeRates(result);
+  const LoadRates rates = ComputeRates(result);
   std::string loop = options.rate > 0 ? absl::StrFormat("open loop, %g requests/s", options.rate)
                                       : std::string("closed loop");
   std::string text = absl::StrFormat(
@@ -65,13 +19,13 @@ std::string FormatLoad(const LoadOptions& options, const LoadResult& result) {
       "requests   %d, %.4g/s; %d failed, %d unsent\n"
       "matrices   %d, %.4g/s; %d not plainly OK\n"
       "rate       %.4g GFlop/s, %.4g MB/s sent, %.4g MB/s received\n",
-      ShapesName(options), DTypeName(options.dtype), loop, options.clients,
+      ShapesName(options.shapes), DTypeName(options.dtype), loop, options.clients,
       options.own_channels ? "a connection each" : "one connection", ShortDuration(result.elapsed),
       ShortDuration(options.warmup), options.seed, result.succeeded, rates.requests_per_second,
       rates.failed, result.unsent, result.matrices, rates.matrices_per_second,
       result.matrices_not_ok, rates.gflops, rates.sent_mb_per_second, rates.received_mb_per_second);
   absl::StrAppend(&text, "latency   ");
-  for (const auto& [name, quantile] : kQuantiles) {
+  for (const auto& [name, quantile] : kReportedQuantiles) {
     absl::StrAppend(&text, " ", name, " ", ShortDuration(result.latency.Quantile(quantile)), ",");
   }
   absl::StrAppend(&text, " max ", ShortDuration(result.latency.Max()),
@@ -86,9 +40,11 @@ std::string FormatLoad(const LoadOptions& options, const LoadResult& result) {
   return text;
 }
 
-std::string LoadToJson(const LoadOptions& options, const LoadResult& result) {
-  const Rates rates = ComputeRates(result);
-  JsonWriter json;
+namespace {
+
+void WriteLoad(const LoadOptions& options, const LoadResult& result, JsonWriter* writer) {
+  const LoadRates rates = ComputeRates(result);
+  JsonWriter& json = *writer;
   json.BeginObject();
   json.Key("shapes").BeginArray();
   for (const Dims& dims : options.shapes) json.String(DimsName(dims));
@@ -111,7 +67,7 @@ std::string LoadToJson(const LoadOptions& options, const LoadResult& result) {
   json.Key("received_mb_per_second").Double(rates.received_mb_per_second);
   json.Key("latency_us").BeginObject();
   json.Key("mean").Double(absl::ToDoubleMicroseconds(result.latency.Mean()));
-  for (const auto& [name, quantile] : kQuantiles) {
+  for (const auto& [name, quantile] : kReportedQuantiles) {
     json.Key(name).Double(absl::ToDoubleMicroseconds(result.latency.Quantile(quantile)));
   }
   json.Key("max").Double(absl::ToDoubleMicroseconds(result.latency.Max()));
@@ -124,6 +80,44 @@ std::string LoadToJson(const LoadOptions& options, const LoadResult& result) {
     json.Key(absl::StatusCodeToString(code)).Int(count);
   }
   json.EndObject();
+  json.EndObject();
+}
+
+}  // namespace
+
+std::string LoadToJson(const LoadOptions& options, const LoadResult& result) {
+  JsonWriter json;
+  WriteLoad(options, result, &json);
+  return json.Take();
+}
+
+std::string FormatSweep(const LoadOptions& options, const Sweep& sweep,
+                        const std::vector<LoadResult>& runs) {
+  std::string text =
+      absl::StrFormat("shapes     %s %s\n\n%10s %12s %12s %10s %10s %10s %10s %8s\n",
+                      ShapesName(options.shapes), DTypeName(options.dtype), Name(sweep.option),
+                      "requests/s", "matrices/s", "GFlop/s", "p50", "p99", "batch", "failed");
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const LoadRates rates = ComputeRates(runs[i]);
+    absl::StrAppendFormat(&text, "%10g %12.4g %12.4g %10.4g %10s %10s %10.4g %8d\n",
+                          sweep.values[i], rates.requests_per_second, rates.matrices_per_second,
+                          rates.gflops, ShortDuration(runs[i].latency.Quantile(0.5)),
+                          ShortDuration(runs[i].latency.Quantile(0.99)), rates.mean_batch_matrices,
+                          rates.failed + runs[i].unsent);
+  }
+  return text;
+}
+
+std::string SweepToJson(const LoadOptions& options, const Sweep& sweep,
+                        const std::vector<LoadResult>& runs) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Key("sweep").String(Name(sweep.option));
+  json.Key("runs").BeginArray();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    WriteLoad(WithOption(options, sweep.option, sweep.values[i]), runs[i], &json);
+  }
+  json.EndArray();
   json.EndObject();
   return json.Take();
 }

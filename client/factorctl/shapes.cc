@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/factorctl/flags.h"
 #include "client/tensor.h"
@@ -28,6 +29,12 @@ absl::StatusOr<std::vector<Dims>> ParseShapes(const std::vector<std::string>& wo
   }
   if (shapes.empty()) return UsageError("--shape is needed: MxN or BATCHxMxN");
   return shapes;
+}
+
+std::string ShapesName(const std::vector<Dims>& shapes) {
+  return absl::StrJoin(shapes, ",", [](std::string* out, const Dims& dims) {
+    absl::StrAppend(out, DimsName(dims));
+  });
 }
 
 }  // namespace factord::client
