@@ -61,6 +61,16 @@ def batching(bin_folder, rounds=5):
     return results
 
 
+def plots(bin_folder, prefix):
+    """Latency against load (open loop, up to more than the machine can take) and throughput against batch size, as SVG and raw."""
+    sweeps = {"load": ("--shape=32x32", "--clients=256", "--sweep=rate:1000,2000,4000,8000,12000,16000,20000"),
+              "batch": ("--shape=32x32", "--clients=2", "--sweep=batch:1,10,100,1000,10000")}
+    with factord(bin_folder) as address:
+        return {name: json.loads(output_of(f"{bin_folder}/factorctl", "bench", f"--server={address}", *flags, "--warmup=1s", "--duration=4s",
+                                           f"--plot={prefix}-{name}.svg", "--json"))
+                for name, flags in sweeps.items()}
+
+
 def engine(bin_folder):
     """(d): the engine and a plain loop of LAPACKE, interleaved, one thread."""
     text = output_of(f"{bin_folder}/engine_bench", "--benchmark_format=json", "--benchmark_repetitions=5",
@@ -98,7 +108,7 @@ def time_numpy():
     print(json.dumps(rows))
 
 
-def report(data):
+def report(data, name):
     batched, single = ([run["requests_per_second"] for run in data["batching"][name]] for name in ("batched", "single"))
     ratios = sorted(b / s for b, s in zip(batched, single, strict=True))
     size = statistics.median(run["mean_batch_matrices"] for run in data["batching"]["batched"])
@@ -124,6 +134,14 @@ own ratios. The first three are lone small requests: nothing waits for company.
 {len(batched)} times: {statistics.median(batched):.0f} requests/s batched, {statistics.median(single):.0f} one by one; ratio of a pair
 {ratios[len(ratios) // 2]:.2f} ({ratios[0]:.2f} … {ratios[-1]:.2f}); {size:.0f} matrices a batch.
 
+## Pictures
+
+32 × 32 f32, Q and R: `factorctl bench --sweep=... --plot=...`. Client and server share the machine's cores.
+
+![Latency against load]({name}-load.svg)
+
+![Throughput against batch size]({name}-batch.svg)
+
 ## The engine against plain loops
 
 Milliseconds for all matrices, Q and R, one thread, medians of 5. LAPACKE: `geqrf` + `orgqr` on column-major copies. NumPy: its own
@@ -140,11 +158,11 @@ def main():
     if sys.argv[1:] == ["--numpy"]:
         return time_numpy()
     bin_folder, prefix = sys.argv[1], pathlib.Path(sys.argv[2])
-    data = {"machine": machine(), "end_to_end": end_to_end(bin_folder), "batching": batching(bin_folder),
-            "engine": engine(bin_folder), "numpy": numpy_loop()}
     prefix.parent.mkdir(parents=True, exist_ok=True)
+    data = {"machine": machine(), "end_to_end": end_to_end(bin_folder), "batching": batching(bin_folder),
+            "plots": plots(bin_folder, prefix), "engine": engine(bin_folder), "numpy": numpy_loop()}
     prefix.with_suffix(".json").write_text(json.dumps(data, indent=1) + "\n")
-    prefix.with_suffix(".md").write_text(report(data))
+    prefix.with_suffix(".md").write_text(report(data, prefix.name))
     print(prefix.with_suffix(".md").read_text())
 
 

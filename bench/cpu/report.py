@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from plots import logarithmic, save  # noqa: E402
 from tables import facts, merged, number, size, table, write  # noqa: E402
 
 PEERS = ("LAPACKE", "MKL", "NumPy", "PyTorch")
@@ -161,13 +162,7 @@ def squares(cases, op, dtype, alone):
     return sorted((c for c in cases if c.m == c.n and (c.op, c.dtype, c.alone, c.threads) == (op, dtype, alone, 1)), key=lambda c: c.n)
 
 
-def logarithmic(axes, ns):
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.set_xticks(ns, [str(n) for n in ns])
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.grid(alpha=0.3)
-    axes.set_xlabel("n, matrices n × n")
+NS = [4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def plot_ratios(cases, figure):
@@ -177,7 +172,8 @@ def plot_ratios(cases, figure):
                 points = squares(cases, op, dtype, alone)
                 axes.plot([c.n for c in points], [c.ratio("LAPACKE") for c in points], style, color=color, markersize=4, label=f"{op} {dtype}")
         axes.axhline(1, color="black", linewidth=1)
-        logarithmic(axes, [4, 8, 16, 32, 64, 128, 256, 512, 1024])
+        logarithmic(axes, NS)
+        axes.set_xlabel("n, matrices n × n")
         axes.set_title("each alone" if alone else "batches beyond the L2 cache")
     figure.axes[0].set_ylabel("LAPACKE's time / factord's, one thread")
     figure.axes[0].legend(ncols=2, fontsize="small")
@@ -190,22 +186,17 @@ def plot_rates(cases, figure):
             measured = [case for case in points if name in case.rows]
             axes.plot([c.n for c in measured], [c.rows[name]["gflops"] for c in measured], "o-" if name.startswith("factord") else "x--",
                       markersize=4, label=name)
-        logarithmic(axes, [4, 8, 16, 32, 64, 128, 256, 512, 1024])
+        logarithmic(axes, NS)
+        axes.set_xlabel("n, matrices n × n")
         axes.set_title(f"geqrf {dtype}, batches, one thread")
         axes.set_ylabel("GF/s")
     figure.axes[0].legend(fontsize="small")
 
 
 def plot(prefix, data, cases):
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    matplotlib.rcParams["svg.hashsalt"] = "factord"  # the same file for the same figures
+    title = f"{data['cpu']}, {data['instructions']}, {data['date']}"
     for name, draw, height in (("ratio", plot_ratios, 5), ("rate", plot_rates, 8)):
-        figure = Figure(figsize=(11, height), layout="constrained")
-        draw(cases, figure)
-        figure.suptitle(f"{data['cpu']}, {data['instructions']}, {data['date']}", fontsize="medium")
-        figure.savefig(prefix.with_name(f"{prefix.name}-{name}.svg"), metadata={"Date": None})
+        save(prefix.with_name(f"{prefix.name}-{name}.svg"), lambda figure, draw=draw: draw(cases, figure), title, height)
 
 
 def main():

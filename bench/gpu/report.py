@@ -64,14 +64,16 @@ def group(rows):
     return "\n".join(lines)
 
 
-def report(data):
+def report(data, name):
     parts = [f"""# QR on one {data['device']}
 
 {facts(data)}
 
 Device times in µs, medians of at least nine runs after a warm-up (one run where a run takes more than half a second); fresh inputs
 and poisoned outputs in turn; peers in the same process (PyTorch: another, right after). In brackets: how many times our time. Spread: (90th
-percentile − 10th) / median. Residual and orthogonality: LAPACK's ratios, worst of up to eight matrices; the contract's bound is 30."""]
+percentile − 10th) / median. Residual and orthogonality: LAPACK's ratios, worst of up to eight matrices; the contract's bound is 30.
+
+![What part of the roofline each square shape reaches; bench/gpu/plot draws it]({name}-roofline.svg)"""]
     groups = {}
     for row in data["rows"]:
         groups.setdefault((row["op"], row["dtype"], row["precision"]), []).append(row)
@@ -89,7 +91,7 @@ def main():
     data = merged(arguments.files)
     if arguments.command:
         data |= machine() | {"command": arguments.command}
-    write(arguments.prefix, data, report(data))
+    write(arguments.prefix, data, report(data, arguments.prefix.name))
 
 
 if __name__ == "__main__":
