@@ -1,4 +1,4 @@
-// Options: how a server is set up. One struct; main.cc has one flag per field, with the same name
+// Options: how a server is set up. One struct; flags.cc has one flag per field, with the same name
 // and default.
 #pragma once
 

@@ -231,3 +231,11 @@ def test_a_taken_port_is_one_clear_sentence(flag):
 def test_an_option_that_makes_no_sense_is_exit_code_2():
     result = subprocess.run([os.environ["FACTORD_BINARY"], "--chunk_bytes=0"], capture_output=True, text=True, timeout=60)
     assert result.returncode == 2 and "chunk_bytes: is 0; must be at least 1" in result.stderr
+
+
+@pytest.mark.parametrize("wrong", [["--nosuch"], ["--cpu_threads=x"], ["--max_batch_cost=5"], ["serve"], ["tune", "x"]])
+def test_wrong_command_line_is_one_sentence_and_exit_code_2(wrong):
+    result = subprocess.run([os.environ["FACTORD_BINARY"], *wrong], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and result.stdout == ""
+    assert result.stderr.startswith("factord: ") and result.stderr.count("\n") == 1
+    assert wrong[-1].lstrip("-").partition("=")[0] in result.stderr
