@@ -1,9 +1,11 @@
 #include "server/lanes.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "spdlog/spdlog.h"
 
 namespace factord {
@@ -38,10 +40,17 @@ void Lanes::Add(const std::string& name, Backend backend, std::size_t device,
       Failed(device, factorizer, std::move(batch), status);
     };
   }
+  Since& running = metrics_.AddLane(device);
   lanes_.push_back(std::make_unique<Lane>(
-      name, factorizer, [this, backend] { return dispatcher_.WaitForBatch(backend); },
-      [this, backend, device](Batch& batch, absl::Time, absl::Duration elapsed,
-                              const absl::Status& status) {
+      name, factorizer,
+      [this, backend, &running] {
+        std::optional<Batch> batch = dispatcher_.WaitForBatch(backend);
+        if (batch) running.Set(absl::Now());
+        return batch;
+      },
+      [this, backend, device, &running](Batch& batch, absl::Time, absl::Duration elapsed,
+                                        const absl::Status& status) {
+        running.End();
         Finished(backend, device, batch, elapsed, status);
       },
       std::move(failed)));

@@ -24,6 +24,10 @@ Load Batcher::queued() const {
   return {static_cast<std::int64_t>(jobs_.size() + dropped_.size()), bytes_, cost_};
 }
 
+absl::Time Batcher::oldest() const {
+  return jobs_.empty() ? absl::InfiniteFuture() : jobs_.begin()->second.job->queued;
+}
+
 std::size_t Batcher::known_clients() const {
   return levels_[0].clock.accounts() + levels_[1].clock.accounts();
 }

@@ -88,6 +88,8 @@ class Batcher {
   bool has_dead() const { return !dropped_.empty(); }
   // What waits, until it leaves; the dead included.
   Load queued() const;
+  // When the live job that has waited longest came; InfiniteFuture where none waits.
+  absl::Time oldest() const;
   // Tests bound these.
   std::size_t live_buckets() const { return buckets_.size(); }
   std::size_t known_clients() const;

@@ -81,6 +81,12 @@ Load Dispatcher::Queued() const {
   return sum;
 }
 
+absl::Time Dispatcher::Oldest() const {
+  absl::Time oldest = absl::InfiniteFuture();
+  for (const Queue& queue : queues_) oldest = std::min(oldest, queue.batcher.oldest());
+  return oldest;
+}
+
 absl::Time Dispatcher::NextEvent() const {
   absl::Time next = absl::InfiniteFuture();
   for (const Queue& queue : queues_) next = std::min(next, queue.batcher.NextEvent());
@@ -90,7 +96,7 @@ absl::Time Dispatcher::NextEvent() const {
 void Dispatcher::Changed() {
   if (metrics_ == nullptr) return;
   const Load queued = Queued();
-  metrics_->QueueChanged(queued.jobs, queued.bytes);
+  metrics_->QueueChanged(queued.jobs, queued.bytes, Oldest());
   metrics_->JobsRunningChanged(running_jobs_);
 }
 

@@ -97,6 +97,7 @@ class Dispatcher {
     return queues_[static_cast<std::size_t>(backend)];
   }
   Load Queued() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Time Oldest() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Time NextEvent() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Changed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeLane(Queue& queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -96,8 +96,9 @@ absl::string_view Name(MemoryKind kind) {
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices)
-    : registry_(std::make_shared<prometheus::Registry>()) {
+Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices,
+                 std::function<absl::Time()> clock)
+    : registry_(std::make_shared<AgeRegistry>(std::move(clock))) {
   prometheus::Registry& registry = *registry_;
   auto& requests =
       Counters(registry, "factord_requests_total", "Requests ended, by RPC and gRPC status code.");
@@ -145,6 +146,10 @@ Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices
   queue_jobs_ = &Gauges(registry, "factord_queue_jobs", "Jobs waiting for a lane.").Add({});
   queue_bytes_ =
       &Gauges(registry, "factord_queue_bytes", "Inputs and outputs of the jobs waiting.").Add({});
+  queue_oldest_ =
+      &registry_->Watch(Gauges(registry, "factord_queue_oldest_age_seconds",
+                               "How long the job that has waited longest for a lane has waited.")
+                            .Add({}));
   running_jobs_ = &Gauges(registry, "factord_running_jobs", "Jobs on a lane.").Add({});
   budget_used_ = &Gauges(registry, "factord_memory_in_flight_bytes",
                          "Byte budget taken by requests in flight.")
@@ -174,6 +179,9 @@ void Metrics::BindDevices(const std::vector<std::string>& names) {
   auto& batch_matrices = Histograms(registry, "factord_batch_matrices", "Matrices in a batch.");
   auto& busy_seconds =
       Counters(registry, "factord_lane_busy_seconds_total", "Time lanes spent running batches.");
+  auto& lanes = Gauges(registry, "factord_device_lanes", "Lanes of the device.");
+  auto& batch_age = Gauges(registry, "factord_device_batch_age_seconds",
+                           "How long the oldest batch that a device runs now has been running.");
   auto& healthy = Gauges(registry, "factord_device_healthy", "1 while the device runs batches.");
   auto& fallbacks = Counters(registry, "factord_device_fallbacks_total",
                              "Batches that a device did not finish, by why.");
@@ -185,6 +193,8 @@ void Metrics::BindDevices(const std::vector<std::string>& names) {
     BindEach<CloseReason>(batches, "close_reason", device.batches, labels);
     device.batch_matrices = &batch_matrices.Add(labels, BatchBuckets());
     device.busy_seconds = &busy_seconds.Add(labels);
+    device.lanes = &lanes.Add(labels);
+    device.batch_age = &batch_age.Add(labels);
     device.healthy = &healthy.Add(labels);
     device.healthy->Set(1);
     BindEach<Fallback>(fallbacks, "reason", device.fallbacks, labels);
@@ -221,9 +231,15 @@ void Metrics::BatchEnded(const Batch& batch, absl::Duration busy, std::size_t de
   }
 }
 
-void Metrics::QueueChanged(std::int64_t jobs, std::int64_t bytes) {
+Since& Metrics::AddLane(std::size_t device) {
+  devices_[device].lanes->Increment();
+  return registry_->Watch(*devices_[device].batch_age);
+}
+
+void Metrics::QueueChanged(std::int64_t jobs, std::int64_t bytes, absl::Time oldest) {
   queue_jobs_->Set(static_cast<double>(jobs));
   queue_bytes_->Set(static_cast<double>(bytes));
+  queue_oldest_->Set(oldest);
 }
 
 }  // namespace factord

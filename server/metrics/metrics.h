@@ -8,11 +8,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "prometheus/counter.h"
 #include "prometheus/gauge.h"
@@ -21,6 +23,7 @@
 #include "server/core/batch.h"
 #include "server/core/route.h"
 #include "server/core/spec.h"
+#include "server/metrics/age_registry.h"
 
 namespace factord {
 
@@ -83,7 +86,9 @@ struct BuildInfo {
 class Metrics {
  public:
   // `devices` are label values: "cpu", then "gpu0", .... Their indices are this class's devices.
-  explicit Metrics(const BuildInfo& build, const std::vector<std::string>& devices = {"cpu"});
+  // `clock` says what time it is at a scrape.
+  explicit Metrics(const BuildInfo& build, const std::vector<std::string>& devices = {"cpu"},
+                   std::function<absl::Time()> clock = absl::Now);
 
   // What the exposer scrapes.
   std::shared_ptr<prometheus::Registry> registry() const { return registry_; }
@@ -95,7 +100,8 @@ class Metrics {
   void Rejected(Reject reason) { rejects_[Index(reason)]->Increment(); }
 
   void BatchEnded(const Batch& batch, absl::Duration busy, std::size_t device = 0);
-  void QueueChanged(std::int64_t jobs, std::int64_t bytes);
+  // `oldest`: when the job that has waited longest came; InfiniteFuture where none waits.
+  void QueueChanged(std::int64_t jobs, std::int64_t bytes, absl::Time oldest);
   void JobsRunningChanged(std::int64_t jobs) { running_jobs_->Set(static_cast<double>(jobs)); }
 
   // One tensor of a request was sent to a backend.
@@ -105,6 +111,9 @@ class Metrics {
   void FellBack(std::size_t device, Fallback reason) {
     devices_[device].fallbacks[Index(reason)]->Increment();
   }
+  // One more lane of the device. The lane says in what is returned since when it has been running
+  // its batch.
+  Since& AddLane(std::size_t device);
   void SetDeviceHealthy(std::size_t device, bool healthy) {
     devices_[device].healthy->Set(healthy ? 1 : 0);
   }
@@ -132,13 +141,15 @@ class Metrics {
     std::array<prometheus::Counter*, kCloseReasons> batches;
     prometheus::Histogram* batch_matrices;
     prometheus::Counter* busy_seconds;
+    prometheus::Gauge* lanes;
+    prometheus::Gauge* batch_age;
     prometheus::Gauge* healthy;
     std::array<prometheus::Counter*, kFallbacks> fallbacks;
     std::array<prometheus::Gauge*, kMemoryKinds> memory;
   };
   void BindDevices(const std::vector<std::string>& names);
 
-  std::shared_ptr<prometheus::Registry> registry_;
+  const std::shared_ptr<AgeRegistry> registry_;
   std::array<std::array<prometheus::Counter*, kGrpcCodes>, kRpcs> requests_;
   std::array<prometheus::Gauge*, kRpcs> in_flight_;
   std::array<prometheus::Histogram*, kRpcs> request_seconds_;
@@ -151,6 +162,7 @@ class Metrics {
   std::vector<Device> devices_;
   prometheus::Gauge* queue_jobs_;
   prometheus::Gauge* queue_bytes_;
+  Since* queue_oldest_;
   prometheus::Gauge* running_jobs_;
   prometheus::Gauge* budget_used_;
   prometheus::Gauge* budget_limit_;

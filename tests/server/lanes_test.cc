@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,7 @@ class FakeEngine : public Factorizer {
   explicit FakeEngine(Backend backend) : backend_(backend) {}
 
   absl::Status Run(Batch& batch) override {
+    if (while_running_) while_running_();
     absl::MutexLock lock(&mutex_);
     for (const auto& job : batch.jobs) job->backend = backend_;
     if (absl::IsUnavailable(answer_)) healthy_ = false;
@@ -30,6 +33,9 @@ class FakeEngine : public Factorizer {
   bool healthy() const override { return healthy_; }
   std::string_view PathOf(const Spec&) const override { return "fake"; }
 
+  // REQUIRES: no lane of it has started.
+  void WhileRunning(std::function<void()> f) { while_running_ = std::move(f); }
+
   void Answer(absl::Status answer) {
     absl::MutexLock lock(&mutex_);
     answer_ = std::move(answer);
@@ -37,6 +43,7 @@ class FakeEngine : public Factorizer {
 
  private:
   const Backend backend_;
+  std::function<void()> while_running_;
   absl::Mutex mutex_;
   absl::Status answer_;
   std::atomic<bool> healthy_{true};
@@ -82,6 +89,17 @@ class LanesTest : public ::testing::Test {
     return ended;
   }
 
+  // Of the device "cpu".
+  double ValueOf(const std::string& name) const {
+    for (const auto& family : metrics_.registry()->Collect()) {
+      if (family.name != name) continue;
+      for (const auto& metric : family.metric) {
+        if (metric.label.at(0).value == "cpu") return metric.gauge.value;
+      }
+    }
+    return -1;
+  }
+
   FakeEngine cpu_{Backend::kCpu};
   std::vector<FakeEngine*> engines_;
   std::vector<Gpu> gpus_;
@@ -108,6 +126,19 @@ TEST_F(LanesTest, WithoutGpusAllRunsOnTheCpuOrIsRefused) {
   EXPECT_FALSE(lanes_->gpu_healthy());
   EXPECT_EQ(Run(Backend::kGpu, false).backend, Backend::kCpu);
   EXPECT_TRUE(absl::IsUnavailable(Run(Backend::kGpu, true).status));
+}
+
+TEST_F(LanesTest, TheAgeOfABatchIsToldWhileItRuns) {
+  double while_running = -1;
+  cpu_.WhileRunning([&] { while_running = ValueOf("factord_device_batch_age_seconds"); });
+  Start(0);
+  EXPECT_EQ(ValueOf("factord_device_lanes"), 1);
+  EXPECT_EQ(ValueOf("factord_device_batch_age_seconds"), 0);
+
+  EXPECT_TRUE(Run(Backend::kCpu, false).status.ok());
+
+  EXPECT_GT(while_running, 0);
+  EXPECT_EQ(ValueOf("factord_device_batch_age_seconds"), 0);
 }
 
 TEST_F(LanesTest, WhatDoesNotFitTheGpuRunsOnTheCpu) {

@@ -37,6 +37,22 @@ TEST(Batcher, TakesALoneJobAtOnce) {
   EXPECT_FALSE(batcher.TakeReady(kStart + Milliseconds(3)).has_value());
 }
 
+TEST(Batcher, KnowsWhichJobHasWaitedLongest) {
+  Batcher batcher({});
+  EXPECT_EQ(batcher.oldest(), absl::InfiniteFuture());
+
+  batcher.Add(MakeJob({.id = 1, .size = 64, .priority = Priority::kLow}), kStart);
+  batcher.Add(MakeJob({.id = 2}), kStart + Milliseconds(5));
+  EXPECT_EQ(batcher.oldest(), kStart);
+  EXPECT_THAT(TakeIds(batcher, kStart + Milliseconds(6)), ElementsAre(2));
+  EXPECT_EQ(batcher.oldest(), kStart);
+  batcher.Add(MakeJob({.id = 3}), kStart + Milliseconds(7));
+  EXPECT_THAT(TakeIds(batcher, kStart + Milliseconds(8)), ElementsAre(3));
+  EXPECT_THAT(TakeIds(batcher, kStart + Milliseconds(9)), ElementsAre(1));
+
+  EXPECT_EQ(batcher.oldest(), absl::InfiniteFuture());
+}
+
 TEST(Batcher, BatchesOneBucketOnly) {
   Batcher batcher({});
   batcher.Add(MakeJob({.id = 1, .size = 32}), kStart);

@@ -298,6 +298,24 @@ TEST(Dispatcher, CountsWhatHappens) {
   }
 }
 
+TEST(Dispatcher, TellsTheAgeOfTheOldestJobOfAllBackends) {
+  FakeClock clock;
+  Metrics metrics({}, {"cpu"}, clock.function());
+  Dispatcher dispatcher({}, &metrics, clock.function());
+  const auto age = [&] { return ValueOf(metrics, "factord_queue_oldest_age_seconds"); };
+
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 1, .route = Backend::kGpu})).ok());
+  clock.ms = 2000;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.id = 2})).ok());
+  clock.ms = 5000;
+  EXPECT_EQ(age(), 5);
+  RunBatch(dispatcher, *dispatcher.WaitForBatch(Backend::kGpu));
+  EXPECT_EQ(age(), 3);
+  RunBatch(dispatcher, *dispatcher.WaitForBatch(Backend::kCpu));
+
+  EXPECT_EQ(age(), 0);
+}
+
 const JobTraits kToGpu = {.id = 1, .route = Backend::kGpu};
 
 TEST(Dispatcher, AJobWaitsForItsRoute) {

@@ -62,6 +62,47 @@ TEST(Metrics, RoutesAreCountedByBackendAndLabel) {
   EXPECT_EQ(routes("cpu", "default"), 0);
 }
 
+TEST(Metrics, AgesAreThoseAtTheScrape) {
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  Metrics metrics({}, {"cpu", "gpu0"}, [&] { return now; });
+  const auto queue_age = [&] { return ValueOf(metrics, "factord_queue_oldest_age_seconds", {}); };
+  EXPECT_EQ(queue_age(), 0);
+
+  metrics.QueueChanged(1, 100, now);
+  now += absl::Seconds(7);  // and nothing else happens
+  EXPECT_EQ(queue_age(), 7);
+  now += absl::Milliseconds(500);
+  EXPECT_EQ(queue_age(), 7.5);
+
+  metrics.QueueChanged(0, 0, absl::InfiniteFuture());
+  EXPECT_EQ(queue_age(), 0);
+  metrics.QueueChanged(1, 100, now + absl::Seconds(1));  // a clock that was set back
+  EXPECT_EQ(queue_age(), 0);
+}
+
+TEST(Metrics, ADevicesBatchIsAsOldAsThatOfItsSlowestLane) {
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  Metrics metrics({}, {"cpu", "gpu0"}, [&] { return now; });
+  metrics.AddLane(0);
+  Since& stuck = metrics.AddLane(1);
+  Since& busy = metrics.AddLane(1);
+  const auto gpu0 = [&](const char* name) { return ValueOf(metrics, name, {{"device", "gpu0"}}); };
+  EXPECT_EQ(gpu0("factord_device_lanes"), 2);
+  EXPECT_EQ(gpu0("factord_device_batch_age_seconds"), 0);
+
+  stuck.Set(now);
+  for (int i = 0; i < 10; ++i) {
+    busy.Set(now);
+    now += absl::Seconds(1);
+    EXPECT_EQ(gpu0("factord_device_batch_age_seconds"), i + 1);
+    busy.End();
+  }
+  stuck.End();
+
+  EXPECT_EQ(gpu0("factord_device_batch_age_seconds"), 0);
+  EXPECT_EQ(ValueOf(metrics, "factord_device_batch_age_seconds", {{"device", "cpu"}}), 0);
+}
+
 TEST(Metrics, DevicesTellTheirState) {
   Metrics metrics({}, {"cpu", "gpu0"});
   EXPECT_EQ(ValueOf(metrics, "factord_device_healthy", {{"device", "gpu0"}}), 1);
