@@ -29,6 +29,17 @@ def test_every_metric_is_documented_and_every_documented_one_exists(fresh):
     assert documented == set(families(fresh))
 
 
+def test_every_metric_is_documented_with_its_labels_type_and_unit(fresh):
+    kinds, labels = families(fresh), {}
+    for series in fresh.metrics():
+        name = re.sub(r"_(bucket|sum|count)(?={|$)", "", series.partition("{")[0])
+        labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', series)) - {"le"})
+    rows = re.findall(r"^\| `(factord_[a-z_]+)(?:{(.*?)})?` \| (\w+), (.+?) \|", DOCS.read_text(), re.M)
+    assert {name: kind for name, _, kind, _ in rows} == kinds
+    for name, documented, _, _ in rows:
+        assert set(filter(None, documented.split(","))) == labels[name], name
+
+
 def test_names_follow_prometheus_and_nothing_is_a_summary(fresh):
     for name, kind in families(fresh).items():
         assert kind in ("counter", "gauge", "histogram")
@@ -55,6 +66,7 @@ def test_a_request_is_counted_once_in_each_place(fresh):
     assert metrics["factord_sent_bytes_total"] > a.nbytes
     assert metrics['factord_lane_busy_seconds_total{device="cpu"}'] > 0
     assert metrics['factord_device_healthy{device="cpu"}'] == 1
+    assert metrics['factord_device_lanes{device="cpu"}'] == 1
     assert metrics['factord_device_fallbacks_total{device="cpu",reason="error"}'] == 0
     assert metrics['factord_device_memory_bytes{device="cpu",kind="total"}'] > 1 << 20
     assert metrics["factord_serving"] == 1
@@ -78,3 +90,20 @@ def test_requests_never_add_a_series(fresh):
     after = set(fresh.metrics())
     ours = {name for name in after - before if name.startswith("factord_")}
     assert ours == set()
+
+
+def test_ages_grow_from_scrape_to_scrape_and_end_with_the_work(fresh):
+    queue, batch = "factord_queue_oldest_age_seconds", 'factord_device_batch_age_seconds{device="cpu"}'
+
+    def grows(age):
+        before, after = fresh.metrics()[age], fresh.metrics()[age]
+        return after > before > 0
+
+    assert fresh.metrics()[queue] == fresh.metrics()[batch] == 0
+    stub = fresh.stub()
+    long = qr_request(normal(1000, 1000, dtype="c16"))
+    calls = [stub.Factorize.future(long) for _ in range(8)]
+    wait_until(lambda: grows(batch))
+    wait_until(lambda: grows(queue))
+    assert all(call.result() for call in calls)
+    wait_until(lambda: fresh.metrics()[queue] == fresh.metrics()[batch] == 0)
