@@ -17,6 +17,12 @@ def fresh():
         yield server
 
 
+@pytest.fixture
+def single_threaded():
+    with running("--cpu_threads=1") as server:
+        yield server
+
+
 def families(server):
     """{name: type} of everything the server itself exports."""
     with urllib.request.urlopen(server.metrics_url) as reply:
@@ -92,18 +98,18 @@ def test_requests_never_add_a_series(fresh):
     assert ours == set()
 
 
-def test_ages_grow_from_scrape_to_scrape_and_end_with_the_work(fresh):
+def test_ages_grow_from_scrape_to_scrape_and_end_with_the_work(single_threaded):
     queue, batch = "factord_queue_oldest_age_seconds", 'factord_device_batch_age_seconds{device="cpu"}'
 
     def grows(age):
-        before, after = fresh.metrics()[age], fresh.metrics()[age]
+        before, after = single_threaded.metrics()[age], single_threaded.metrics()[age]
         return after > before > 0
 
-    assert fresh.metrics()[queue] == fresh.metrics()[batch] == 0
-    stub = fresh.stub()
+    assert single_threaded.metrics()[queue] == single_threaded.metrics()[batch] == 0
+    stub = single_threaded.stub()
     long = qr_request(normal(1000, 1000, dtype="c16"))
     calls = [stub.Factorize.future(long) for _ in range(8)]
     wait_until(lambda: grows(batch))
     wait_until(lambda: grows(queue))
     assert all(call.result() for call in calls)
-    wait_until(lambda: fresh.metrics()[queue] == fresh.metrics()[batch] == 0)
+    wait_until(lambda: single_threaded.metrics()[queue] == single_threaded.metrics()[batch] == 0)
