@@ -22,18 +22,10 @@ std::string CertificateNameOf(const grpc::CallbackServerContext& context) {
   return names.empty() ? "" : std::string(names.front().data(), names.front().size());
 }
 
-std::string ClientOf(const grpc::CallbackServerContext& context, const TokenFile* tokens) {
+std::string EntryOf(const grpc::CallbackServerContext& context) {
   const auto entry = context.client_metadata().find(kClientKey);
-  if (entry != context.client_metadata().end() && !entry->second.empty()) {
-    return std::string(entry->second.data(), std::min(entry->second.size(), kMaxClientBytes));
-  }
-  const std::string token = tokens == nullptr ? "" : TokenNameOf(context, *tokens);
-  if (!token.empty()) return "token:" + token;
-  const std::string certificate = CertificateNameOf(context);
-  if (!certificate.empty()) return "certificate:" + certificate;
-  std::string peer = context.peer();  // "ipv4:127.0.0.1:54321", "ipv6:[::1]:54321", "unix:..."
-  if (peer.rfind("unix", 0) == 0) return peer;
-  return peer.substr(0, peer.rfind(':'));
+  if (entry == context.client_metadata().end()) return "";
+  return std::string(entry->second.data(), std::min(entry->second.size(), kMaxClientBytes));
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
@@ -46,8 +38,20 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
+std::string FairnessKey(const Origin& origin) {
+  if (!origin.client.empty()) return origin.client;
+  if (!origin.token.empty()) return "token:" + origin.token;
+  if (!origin.certificate.empty()) return "certificate:" + origin.certificate;
+  if (origin.peer.rfind("unix", 0) == 0) return origin.peer;
+  return origin.peer.substr(0, origin.peer.rfind(':'));
+}
+
 Caller CallerOf(const grpc::CallbackServerContext& context, const TokenFile* tokens) {
-  return {.client = ClientOf(context, tokens), .deadline = DeadlineOf(context)};
+  const Origin origin = {.client = EntryOf(context),
+                         .token = tokens == nullptr ? "" : TokenNameOf(context, *tokens),
+                         .certificate = CertificateNameOf(context),
+                         .peer = context.peer()};
+  return {.client = FairnessKey(origin), .deadline = DeadlineOf(context)};
 }
 
 }  // namespace factord
