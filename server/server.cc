@@ -9,6 +9,8 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/resource_quota.h"
 #include "prometheus/exposer.h"
 #include "server/batching/dispatcher.h"
@@ -81,6 +83,16 @@ absl::StatusOr<Router> MakeRouter(const Options& options, const Machine& machine
                 {.backend = DefaultBackend(options),
                  .gpu_min_flops = static_cast<double>(options.gpu_min_flops)});
 }
+
+// Reflection comes by itself with its library.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
 
 void WarnOfPlainTokens(const Options& options) {
   if (options.auth_token_file.empty() || !options.tls_cert.empty()) return;
@@ -267,8 +279,9 @@ absl::Status Server::Parts::StartMetrics() {
 
 absl::Status Server::Parts::StartGrpc() {
   grpc::EnableDefaultHealthCheckService(true);
-  if (options.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  if (!options.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   std::vector<int> ports(options.listen.size());
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
     builder.AddListeningPort(options.listen[i], ListenCredentials(options.listen[i], security),

@@ -75,8 +75,9 @@ grpc_ssl_certificate_config_reload_status AddressSecurity::FetchCertificate(
   if (current == self->served_) return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
   grpc_ssl_pem_key_cert_pair pair = {.private_key = current->key.c_str(),
                                      .cert_chain = current->certificate.c_str()};
-  *config = grpc_ssl_server_certificate_config_create(
-      current->client_ca.empty() ? nullptr : current->client_ca.c_str(), &pair, 1);
+  // gRPC wants some CA, also where no client is asked for a certificate.
+  const std::string& ca = current->client_ca.empty() ? current->certificate : current->client_ca;
+  *config = grpc_ssl_server_certificate_config_create(ca.c_str(), &pair, 1);
   self->served_ = std::move(current);
   return GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW;
 }
