@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/transport.h"
 
@@ -167,6 +168,9 @@ absl::Status Validate(const ClientOptions& options) {
   if (options.stream_threshold_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("stream_threshold_bytes is ", options.stream_threshold_bytes, ", below 0"));
+  }
+  if (!std::all_of(options.token.begin(), options.token.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError("token holds a space, or what is no visible character");
   }
   return absl::OkStatus();
 }

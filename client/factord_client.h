@@ -53,8 +53,12 @@ struct ClientOptions {
   // and target.
   bool own_connection = false;
 
-  // Null: no encryption.
+  // Null: no encryption. tls_credentials.h makes them from files.
   std::shared_ptr<grpc::ChannelCredentials> credentials;
+
+  // The bearer token of a server that asks for one. Without credentials everyone on the way can
+  // read it.
+  std::string token;
 };
 
 // What may differ from call to call.

@@ -90,6 +90,7 @@ absl::Status Transport::Retry(const CallOptions& call,
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(deadline));
     if (!options_.client_name.empty()) context.AddMetadata("factord-client", options_.client_name);
+    if (!options_.token.empty()) context.AddMetadata("authorization", "Bearer " + options_.token);
     return attempt(&context);
   });
 }

@@ -6,6 +6,7 @@ find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC 1.51 CONFIG REQUIRED)
 find_package(spdlog 1.10 REQUIRED)
 find_package(prometheus-cpp CONFIG REQUIRED)  # 1.0
+find_package(OpenSSL 3.0 REQUIRED)
 find_package(GTest 1.12 REQUIRED)
 if(FACTORD_BUILD_BENCH)
   find_package(benchmark 1.7 REQUIRED)

@@ -26,6 +26,27 @@ ABSL_FLAG(std::vector<std::string>, listen, kDefaults.listen,
           "Where to serve, separated by commas: HOST:PORT (port 0: any free one) or unix:PATH.");
 ABSL_FLAG(std::string, metrics_listen, kDefaults.metrics_listen,
           "Where Prometheus scrapes /metrics: HOST:PORT. Empty: nowhere.");
+ABSL_FLAG(bool, reflection, kDefaults.reflection,
+          "Answer gRPC server reflection: what services there are.");
+ABSL_FLAG(
+    std::string, tls_cert, kDefaults.tls_cert,
+    "PEM file with the server's certificate, then its chain. With it: TLS on all addresses but "
+    "unix ones. Read anew when it changes, as are all files here.");
+ABSL_FLAG(std::string, tls_key, kDefaults.tls_key, "PEM file with the certificate's private key.");
+ABSL_FLAG(std::string, tls_client_ca, kDefaults.tls_client_ca,
+          "PEM file with the CAs whose certificates clients must show. Empty: they show none.");
+ABSL_FLAG(
+    std::string, auth_token_file, kDefaults.auth_token_file,
+    "File with a bearer token on each line, TOKEN or NAME:TOKEN; calls must bring one of them. "
+    "Empty: they need none.");
+ABSL_FLAG(
+    std::string, probe, "",
+    "Ask the server at this address for its health instead of serving; exits with 0 if it is "
+    "SERVING, with 1 if not. With --tls_cert and --tls_key as the server's where it has TLS.");
+ABSL_FLAG(
+    std::string, tls_ca, "",
+    "PEM file with the CAs that the server's certificate is checked against. Empty: it is not "
+    "checked.");
 ABSL_FLAG(int, cpu_threads, kDefaults.cpu_threads,
           "Threads that factorize. 0: one for each core this process may use (cgroup-aware).");
 ABSL_FLAG(std::string, cpu_engine, kDefaults.cpu_engine,
@@ -88,7 +109,8 @@ namespace {
 constexpr absl::string_view kUsage =
     "factord: batched matrix factorization as a service.\n\n"
     "Usage: factord [flags]         serves until SIGTERM or SIGINT\n"
-    "       factord tune [flags]    measures this machine's routing table\n\n"
+    "       factord tune [flags]    measures this machine's routing table\n"
+    "       factord --probe=ADDRESS says whether the server there is up\n\n"
     "Flags: --name=value or --name value; durations are written 500ms, 2s, 1m.\n";
 constexpr size_t kColumns = 80;
 
@@ -239,6 +261,12 @@ std::string Wrapped(absl::string_view text) {
 const std::vector<FlagGroup>& FlagGroups() {
   static const auto& groups = *new std::vector<FlagGroup>{
       {"Serving", {{"listen", "ADDRESS,..."}, {"metrics_listen", "ADDRESS"}, {"flagfile", "FILE"}}},
+      {"Security",
+       {{"tls_cert", "FILE"},
+        {"tls_key", "FILE"},
+        {"tls_client_ca", "FILE"},
+        {"auth_token_file", "FILE"},
+        {"reflection", ""}}},
       {"Engines and routing",
        {{"cpu_threads", "THREADS"},
         {"cpu_engine", "simd|lapack"},
@@ -266,6 +294,7 @@ const std::vector<FlagGroup>& FlagGroups() {
        {{"chunk_bytes", "BYTES"}, {"upload_timeout", "DURATION"}, {"stall_timeout", "DURATION"}}},
       {"Stopping", {{"drain_delay", "DURATION"}, {"grace_period", "DURATION"}}},
       {"Logs", {{"log_level", "trace|debug|info|warning|error|off"}}},
+      {"factord --probe", {{"probe", "ADDRESS"}, {"tls_ca", "FILE"}}},
       {"factord tune", {{"tune_seconds", "SECONDS"}, {"output", "FILE"}}},
   };
   return groups;
@@ -281,6 +310,11 @@ Options OptionsFromFlags() {
   Options options;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.reflection = absl::GetFlag(FLAGS_reflection);
+  options.tls_cert = absl::GetFlag(FLAGS_tls_cert);
+  options.tls_key = absl::GetFlag(FLAGS_tls_key);
+  options.tls_client_ca = absl::GetFlag(FLAGS_tls_client_ca);
+  options.auth_token_file = absl::GetFlag(FLAGS_auth_token_file);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
   options.cpu_engine = absl::GetFlag(FLAGS_cpu_engine);
   options.backend = absl::GetFlag(FLAGS_backend);

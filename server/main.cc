@@ -13,6 +13,7 @@
 #include "absl/flags/flag.h"
 #include "grpc/grpc.h"
 #include "server/flags.h"
+#include "server/probe.h"
 #include "server/server.h"
 #include "server/tune_command.h"
 #include "spdlog/sinks/stdout_color_sinks.h"
@@ -91,9 +92,15 @@ int main(int argc, char** argv) {
                                          absl::GetFlag(FLAGS_output)));
   }
 
-  HandleSignals();
   grpc_init();  // never shut down: that can wait 10 s for one of gRPC's own pollers, and the
                 // process ends anyway
+  if (!absl::GetFlag(FLAGS_probe).empty()) {
+    return ExitCode(factord::Probe({.address = absl::GetFlag(FLAGS_probe),
+                                    .tls_ca = absl::GetFlag(FLAGS_tls_ca),
+                                    .tls_cert = absl::GetFlag(FLAGS_tls_cert),
+                                    .tls_key = absl::GetFlag(FLAGS_tls_key)}));
+  }
+  HandleSignals();
   const auto server = factord::Server::Create(factord::OptionsFromFlags());
   if (!server.ok()) return ExitCode(server.status());
   for (const std::string& address : (*server)->addresses())

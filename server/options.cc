@@ -70,6 +70,13 @@ absl::Status Options::Validate() const {
                           absl::StrCat("\"", address, "\" is neither HOST:PORT nor unix:PATH"));
     }
   }
+  if (tls_cert.empty() != tls_key.empty()) {
+    return tls_key.empty() ? InvalidField("tls_cert", "is set, but tls_key is not")
+                           : InvalidField("tls_key", "is set, but tls_cert is not");
+  }
+  if (tls_cert.empty() && !tls_client_ca.empty()) {
+    return InvalidField("tls_client_ca", "is set, but tls_cert and tls_key are not");
+  }
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
   RETURN_IF_ERROR(OneOf("cpu_engine", cpu_engine, {"simd", "lapack"}));
   RETURN_IF_ERROR(OneOf("backend", backend, {"auto", "cpu", "gpu"}));

@@ -18,6 +18,17 @@ struct Options {
   std::vector<std::string> listen = {"127.0.0.1:50051"};
   // Where Prometheus scrapes; empty: nowhere.
   std::string metrics_listen = "127.0.0.1:9464";
+  // Answers what services there are.
+  bool reflection = true;
+
+  // PEM files: the server's certificate with its chain, and its key. Both or neither: TLS on all
+  // addresses but unix ones, or on none.
+  std::string tls_cert = {};
+  std::string tls_key = {};
+  // PEM file: clients show a certificate that one of these signed. Empty: they show none.
+  std::string tls_client_ca = {};
+  // A bearer token a line; calls bring one of them. Empty: they need none.
+  std::string auth_token_file = {};
 
   // Threads that factorize. 0: one for each core this process may use.
   int cpu_threads = 0;

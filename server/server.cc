@@ -1,6 +1,7 @@
 #include "server/server.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -8,6 +9,8 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/impl/server_builder_option.h"
+#include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/resource_quota.h"
 #include "prometheus/exposer.h"
 #include "server/batching/dispatcher.h"
@@ -23,6 +26,10 @@
 #include "server/lanes.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/factorization_service.h"
+#include "server/security/auth_tokens.h"
+#include "server/security/file_refresher.h"
+#include "server/security/listen_credentials.h"
+#include "server/security/tls_files.h"
 #include "spdlog/spdlog.h"
 
 namespace factord {
@@ -77,6 +84,25 @@ absl::StatusOr<Router> MakeRouter(const Options& options, const Machine& machine
                  .gpu_min_flops = static_cast<double>(options.gpu_min_flops)});
 }
 
+// Reflection comes by itself with its library.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& plugin) { return plugin->name() == "proto_server_reflection"; });
+  }
+};
+
+void WarnOfPlainTokens(const Options& options) {
+  if (options.auth_token_file.empty() || !options.tls_cert.empty()) return;
+  for (const std::string& address : options.listen) {
+    if (IsLocalAddress(address)) continue;
+    spdlog::warn("tokens cross the network to {} unencrypted: set --tls_cert and --tls_key",
+                 address);
+  }
+}
+
 }  // namespace
 
 // Members are built in this order and destroyed in the reverse one: gRPC goes first, so that no
@@ -99,6 +125,7 @@ struct Server::Parts {
         service(context) {}
 
   absl::Status Start();
+  absl::Status OpenSecurity();
   absl::Status StartMetrics();
   absl::Status StartGrpc();
   void DescribeContext();
@@ -119,6 +146,8 @@ struct Server::Parts {
   Dispatcher dispatcher;
   FactorizationService service;
   std::optional<Lanes> lanes;
+  ListenSecurity security;
+  std::optional<FileRefresher> refresher;
   std::unique_ptr<prometheus::Exposer> exposer;
   std::unique_ptr<grpc::Server> grpc_server;
   std::vector<std::string> addresses;
@@ -204,6 +233,7 @@ void Server::Parts::DescribeContext() {
 }
 
 absl::Status Server::Parts::Start() {
+  RETURN_IF_ERROR(OpenSecurity());
   DescribeContext();
   RETURN_IF_ERROR(StartMetrics());
   lanes.emplace(factorizer, engines.gpus, dispatcher, costs, *metrics);
@@ -211,6 +241,26 @@ absl::Status Server::Parts::Start() {
   SetServing(true);
   spdlog::info("the CPU engine is {}, {} threads", DescriptionOf(engines.cpu_engine),
                engines.cpu_threads);
+  return absl::OkStatus();
+}
+
+absl::Status Server::Parts::OpenSecurity() {
+  std::vector<std::function<void()>> refreshes;
+  if (!options.tls_cert.empty()) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<TlsFiles> tls,
+                     OpenTlsFiles(options.tls_cert, options.tls_key, options.tls_client_ca));
+    refreshes.push_back([tls] { tls->Refresh(); });
+    security.tls = tls;
+  }
+  if (!options.auth_token_file.empty()) {
+    ASSIGN_OR_RETURN(const std::shared_ptr<TokenFile> tokens,
+                     OpenTokenFile(options.auth_token_file));
+    refreshes.push_back([tokens] { tokens->Refresh(); });
+    security.tokens = context.tokens = tokens;
+  }
+  security.metrics = metrics;
+  if (!refreshes.empty()) refresher.emplace(std::move(refreshes));
+  WarnOfPlainTokens(options);
   return absl::OkStatus();
 }
 
@@ -231,9 +281,11 @@ absl::Status Server::Parts::StartGrpc() {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  if (!options.reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   std::vector<int> ports(options.listen.size());
   for (std::size_t i = 0; i < options.listen.size(); ++i) {
-    builder.AddListeningPort(options.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    builder.AddListeningPort(options.listen[i], ListenCredentials(options.listen[i], security),
+                             &ports[i]);
   }
   builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder.SetMaxSendMessageSize(static_cast<int>(options.max_message_bytes));

@@ -12,12 +12,13 @@ LAYERS = {
     "server/metrics": (["server/core"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/batching": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/engine": (["server/core", "server/metrics", "kernels"], ["grpc", "google/", "prometheus/"]),
+    "server/security": (["server/core", "server/metrics", "factord/v1"], ["google/", "cuda", "lapacke", "cblas"]),
     "server/rpc": (
-        ["server/core", "server/metrics", "server/batching", "factord/v1", "google/rpc"],
+        ["server/core", "server/metrics", "server/batching", "server/security", "factord/v1", "google/rpc"],
         ["cuda", "lapacke", "cblas"],
     ),
     "server": (
-        ["server/core", "server/metrics", "server/batching", "server/engine", "server/rpc", "factord/v1"],
+        ["server/core", "server/metrics", "server/batching", "server/engine", "server/security", "server/rpc", "factord/v1"],
         ["cuda", "lapacke", "cblas"],
     ),
     "client": (["factord/v1", "google/rpc"], ["cuda", "prometheus/", "lapacke"]),

@@ -2,7 +2,29 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "client/file_io.h"
+#include "client/tls_credentials.h"
+
 namespace factord::client {
+namespace {
+
+// The first token of a file in the server's format.
+absl::StatusOr<std::string> TokenIn(const std::string& path) {
+  const absl::StatusOr<std::string> contents = ReadFile(path);
+  if (!contents.ok()) return contents.status();
+  for (absl::string_view line : absl::StrSplit(*contents, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#') continue;
+    return std::string(line.substr(line.find(':') + 1));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(path, ": holds no token"));
+}
+
+}  // namespace
 
 void ServerFlags::Register(FlagSet* flags) {
   flags->String("server", "HOST:PORT", &server, "Where the server is.");
@@ -12,6 +34,14 @@ void ServerFlags::Register(FlagSet* flags) {
                 "The name under which the server counts this client when it shares itself out.");
   flags->Int("max_message_mib", &max_message_mib,
              "Largest gRPC message, in MiB; what is larger is streamed. At least 4.");
+  flags->Bool("tls", &tls, "Encrypt, and check the server's certificate.");
+  flags->String("tls_ca", "FILE", &tls_ca,
+                "PEM file with the CAs to check it against, else the system's; means --tls.");
+  flags->String("tls_cert", "FILE", &tls_cert,
+                "PEM file with a certificate to show to the server; means --tls.");
+  flags->String("tls_key", "FILE", &tls_key, "PEM file with that certificate's key.");
+  flags->String("token_file", "FILE", &token_file,
+                "File whose first line, TOKEN or NAME:TOKEN, is the token to show to the server.");
   flags->Bool("json", &json, "Print one JSON value instead of text.");
 }
 
@@ -25,6 +55,19 @@ absl::StatusOr<ClientOptions> ServerFlags::ToClientOptions() const {
   options.client_name = client_name;
   options.timeout = timeout;
   options.max_message_bytes = max_message_mib << 20;
+  if (tls || !tls_ca.empty() || !tls_cert.empty() || !tls_key.empty()) {
+    if (tls_cert.empty() != tls_key.empty()) {
+      return UsageError("--tls_cert and --tls_key need each other");
+    }
+    auto credentials = TlsCredentials({.ca = tls_ca, .certificate = tls_cert, .key = tls_key});
+    if (!credentials.ok()) return credentials.status();
+    options.credentials = *std::move(credentials);
+  }
+  if (!token_file.empty()) {
+    absl::StatusOr<std::string> token = TokenIn(token_file);
+    if (!token.ok()) return token.status();
+    options.token = *std::move(token);
+  }
   return options;
 }
 

@@ -19,10 +19,15 @@ struct ServerFlags {
   absl::Duration timeout = absl::Seconds(60);
   int64_t max_message_mib = 64;
   bool json = false;
+  bool tls = false;  // also by any of the next three
+  std::string tls_ca;
+  std::string tls_cert;
+  std::string tls_key;
+  std::string token_file;
 
   void Register(FlagSet* flags);
 
-  // A usage error for values out of range.
+  // A usage error for values out of range; another where a file can not be read.
   absl::StatusOr<ClientOptions> ToClientOptions() const;
   absl::StatusOr<std::unique_ptr<Client>> Connect() const;
 };

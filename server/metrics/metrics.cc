@@ -80,9 +80,9 @@ absl::string_view Name(Stage stage) {
 }
 
 absl::string_view Name(Reject reject) {
-  static constexpr absl::string_view kNames[] = {"invalid",     "too_large", "queue_full",
-                                                 "budget_full", "draining",  "no_backend",
-                                                 "expired",     "hopeless",  "cancelled"};
+  static constexpr absl::string_view kNames[] = {
+      "invalid",    "too_large", "queue_full", "budget_full", "draining",
+      "no_backend", "expired",   "hopeless",   "cancelled",   "unauthenticated"};
   return kNames[static_cast<std::size_t>(reject)];
 }
 

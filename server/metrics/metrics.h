@@ -51,9 +51,10 @@ enum class Reject : std::uint8_t {
   kNoBackend,
   kExpired,
   kHopeless,
-  kCancelled
+  kCancelled,
+  kUnauthenticated
 };
-inline constexpr int kRejects = 9;
+inline constexpr int kRejects = 10;
 
 // Why a batch that a device was to run went elsewhere.
 enum class Fallback : std::uint8_t {

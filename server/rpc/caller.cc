@@ -10,14 +10,22 @@ namespace {
 constexpr char kClientKey[] = "factord-client";
 constexpr std::size_t kMaxClientBytes = 128;
 
-std::string ClientOf(const grpc::CallbackServerContext& context) {
+std::string TokenNameOf(const grpc::CallbackServerContext& context, const TokenFile& tokens) {
+  const auto entry = context.client_metadata().find("authorization");
+  if (entry == context.client_metadata().end()) return "";
+  return tokens.value()->NameOf({entry->second.data(), entry->second.size()}).value_or("");
+}
+
+// The first name of its certificate: an alternative name, or the common name where it has none.
+std::string CertificateNameOf(const grpc::CallbackServerContext& context) {
+  const auto names = context.auth_context()->GetPeerIdentity();
+  return names.empty() ? "" : std::string(names.front().data(), names.front().size());
+}
+
+std::string EntryOf(const grpc::CallbackServerContext& context) {
   const auto entry = context.client_metadata().find(kClientKey);
-  if (entry != context.client_metadata().end() && !entry->second.empty()) {
-    return std::string(entry->second.data(), std::min(entry->second.size(), kMaxClientBytes));
-  }
-  std::string peer = context.peer();  // "ipv4:127.0.0.1:54321", "ipv6:[::1]:54321", "unix:..."
-  if (peer.rfind("unix", 0) == 0) return peer;
-  return peer.substr(0, peer.rfind(':'));
+  if (entry == context.client_metadata().end()) return "";
+  return std::string(entry->second.data(), std::min(entry->second.size(), kMaxClientBytes));
 }
 
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
@@ -30,8 +38,20 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
 
 }  // namespace
 
-Caller CallerOf(const grpc::CallbackServerContext& context) {
-  return {.client = ClientOf(context), .deadline = DeadlineOf(context)};
+std::string FairnessKey(const Origin& origin) {
+  if (!origin.client.empty()) return origin.client;
+  if (!origin.token.empty()) return "token:" + origin.token;
+  if (!origin.certificate.empty()) return "certificate:" + origin.certificate;
+  if (origin.peer.rfind("unix", 0) == 0) return origin.peer;
+  return origin.peer.substr(0, origin.peer.rfind(':'));
+}
+
+Caller CallerOf(const grpc::CallbackServerContext& context, const TokenFile* tokens) {
+  const Origin origin = {.client = EntryOf(context),
+                         .token = tokens == nullptr ? "" : TokenNameOf(context, *tokens),
+                         .certificate = CertificateNameOf(context),
+                         .peer = context.peer()};
+  return {.client = FairnessKey(origin), .deadline = DeadlineOf(context)};
 }
 
 }  // namespace factord

@@ -21,6 +21,7 @@
 #include "server/core/types.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/codec.h"
+#include "server/security/auth_tokens.h"
 
 namespace factord {
 
@@ -56,6 +57,7 @@ struct ServiceContext {
   std::shared_ptr<Metrics> metrics;
   std::shared_ptr<ByteBudget> budget;
   std::vector<BackendDescription> backends;  // at least one
+  std::shared_ptr<const TokenFile> tokens;   // null: callers need none
   Limits limits;
   std::string version;
   absl::Time started;

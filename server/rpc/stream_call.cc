@@ -51,7 +51,9 @@ absl::StatusOr<absl::Time> DeadlineOf(const v1::Start& start, absl::Time arrived
 }  // namespace
 
 StreamCall::StreamCall(grpc::CallbackServerContext* grpc_context, ServiceContext& context)
-    : context_(context), grpc_context_(grpc_context), stream_caller_(CallerOf(*grpc_context)) {}
+    : context_(context),
+      grpc_context_(grpc_context),
+      stream_caller_(CallerOf(*grpc_context, context.tokens.get())) {}
 
 StreamCall* StreamCall::Start(grpc::CallbackServerContext* grpc_context, ServiceContext& context,
                               StreamRegistry& registry) {

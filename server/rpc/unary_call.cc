@@ -45,7 +45,7 @@ UnaryCall<ProtoRequest>::UnaryCall(Rpc rpc, grpc::CallbackServerContext* grpc_co
       context_(context),
       response_(response),
       arrived_(absl::Now()),
-      caller_(CallerOf(*grpc_context)) {
+      caller_(CallerOf(*grpc_context, context.tokens.get())) {
   context_.CallStarted();
   context_.metrics->RequestStarted(rpc_);
   context_.metrics->Received(static_cast<std::int64_t>(request->Length()));

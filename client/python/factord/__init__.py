@@ -10,6 +10,7 @@
 matrices with NaN or Inf, raise `FactordError`.
 """
 
+from ._channel import tls_credentials
 from ._errors import FactordError
 from ._results import BackendInfo, Explanation, LstsqResult, MatrixStatus, QRResult, ServerInfo
 from ._retry import RetryPolicy
@@ -27,4 +28,5 @@ __all__ = [
     "QRResult",
     "RetryPolicy",
     "ServerInfo",
+    "tls_credentials",
 ]

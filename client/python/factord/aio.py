@@ -34,6 +34,7 @@ class AsyncClient:
         *,
         client_name: Optional[str] = None,
         credentials: Optional[grpc.ChannelCredentials] = None,
+        token: Optional[str] = None,
         stream_threshold: int = _channel.STREAM_THRESHOLD,
         retry: RetryPolicy = RetryPolicy(),
     ) -> None:
@@ -42,7 +43,7 @@ class AsyncClient:
         else:
             self._channel = grpc.aio.secure_channel(target, credentials, _channel.OPTIONS)
         self._stub = factord_pb2_grpc.FactorizationStub(self._channel)
-        self._metadata = _channel.metadata(client_name)
+        self._metadata = _channel.metadata(client_name, token)
         self._stream_threshold = stream_threshold
         self._retry = retry
 

@@ -25,7 +25,8 @@ class Client:
 
     target            "host:port" or "unix:/path"
     client_name       whom the server counts this client's work to when it shares its time fairly
-    credentials       for TLS; None: plaintext
+    credentials       for TLS, from `tls_credentials`; None: plaintext
+    token             the bearer token of a server that asks for one; without credentials everyone on the way can read it
     stream_threshold  a call whose request or result is larger than this many bytes is streamed in chunks
     retry             how calls that find the server UNAVAILABLE are tried again
 
@@ -54,6 +55,7 @@ class Client:
         *,
         client_name: Optional[str] = None,
         credentials: Optional[grpc.ChannelCredentials] = None,
+        token: Optional[str] = None,
         stream_threshold: int = _channel.STREAM_THRESHOLD,
         retry: RetryPolicy = RetryPolicy(),
     ) -> None:
@@ -62,7 +64,7 @@ class Client:
         else:
             self._channel = grpc.secure_channel(target, credentials, _channel.OPTIONS)
         self._stub = factord_pb2_grpc.FactorizationStub(self._channel)
-        self._metadata = _channel.metadata(client_name)
+        self._metadata = _channel.metadata(client_name, token)
         self._stream_threshold = stream_threshold
         self._retry = retry
 

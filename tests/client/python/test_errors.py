@@ -122,6 +122,20 @@ def test_client_name_is_in_the_metadata(fake):
     assert [metadata.get("factord-client") for _, metadata in fake.service.seen] == ["radar-7", "radar-7", None]
 
 
+def test_token_is_in_the_metadata(fake):
+    for threshold in (-1, 4 << 20):
+        with factord.Client(fake.target, token="c2VjcmV0\n", stream_threshold=threshold) as client:
+            client.qr(np.eye(2))
+    assert [metadata["authorization"] for _, metadata in fake.service.seen] == ["Bearer c2VjcmV0"] * 2
+
+
+def test_tls_credentials_need_a_whole_pair(tmp_path):
+    with pytest.raises(ValueError, match="need each other"):
+        factord.tls_credentials(cert=tmp_path / "client.crt")
+    with pytest.raises(FileNotFoundError):
+        factord.tls_credentials(ca=tmp_path / "ca.crt")
+
+
 def test_errors_can_be_pickled():
     error = factord.FactordError("no", grpc.StatusCode.ABORTED, field="a", retry_delay=1.0, indices=[(1,)])
     copy = pickle.loads(pickle.dumps(error))
