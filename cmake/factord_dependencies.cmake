@@ -1,6 +1,7 @@
 # Everything factord needs from outside, found here and nowhere else. Versions: Debian 12's, or newer.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
 find_package(absl REQUIRED)               # 20220623
 find_package(Protobuf 3.21 REQUIRED)
 find_package(gRPC 1.51 CONFIG REQUIRED)

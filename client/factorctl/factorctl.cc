@@ -28,7 +28,9 @@ std::string Usage() {
     absl::StrAppend(&usage, "  ", command.name, std::string(10 - command.name.size(), ' '),
                     command.summary, "\n");
   }
-  absl::StrAppend(&usage, "\nfactorctl COMMAND --help lists a command's flags.\n");
+  absl::StrAppend(&usage,
+                  "\nfactorctl COMMAND --help lists a command's flags, factorctl --version prints "
+                  "the version.\n");
   return usage;
 }
 
@@ -54,6 +56,10 @@ int RunFactorctl(const std::vector<std::string>& arguments, Terminal* terminal) 
   const std::string& name = arguments[0];
   if (name == "--help" || name == "-h" || name == "help") {
     terminal->out << Usage();
+    return 0;
+  }
+  if (name == "--version") {
+    terminal->out << "factorctl " FACTORD_VERSION "\n";
     return 0;
   }
   for (const Command& command : kCommands) {

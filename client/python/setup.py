@@ -1,4 +1,4 @@
-"""Generates the gRPC stubs from the repository's proto/ into the wheel; pyproject.toml says all the rest."""
+"""Generates the gRPC stubs from proto/ into the wheel; pyproject.toml says all the rest."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-PROTO = Path(__file__).resolve().parents[2] / "proto"
+PROTO = Path(__file__).resolve().parent / "proto"
 
 
 class BuildWithStubs(build_py):

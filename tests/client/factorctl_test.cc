@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
 
 // The one number that is not the fake's: what follows "total: " or "total_ns": up to the line's end
@@ -92,6 +93,11 @@ TEST_F(FactorctlTest, Help_ListsCommands) {
   for (const char* command : {"qr", "solve", "info", "explain", "bench"}) {
     EXPECT_THAT(out_, HasSubstr(std::string("\n  ") + command + " "));
   }
+}
+
+TEST_F(FactorctlTest, Version_IsOneLine) {
+  EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_THAT(out_, MatchesRegex("factorctl [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(FactorctlTest, UnknownCommand_IsUsage) {

@@ -30,7 +30,7 @@ def test_help_gives_defaults_that_say_loopback():
 
 
 def test_files_that_the_documents_name_exist():
-    for document in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / "client" / "python" / "README.md"]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "client" / "python" / "README.md"]:
         text = document.read_text()
         linked = {document.parent / link for link in re.findall(r"\]\(((?!http)[^)#]+)\)", text)}
         named = {ROOT / path for path in re.findall(r"`((?:tests|server|client|tools|bench|docs|proto)/[\w./]+)`", text)}

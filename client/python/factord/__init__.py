@@ -10,6 +10,8 @@
 matrices with NaN or Inf, raise `FactordError`.
 """
 
+from importlib.metadata import version as _version
+
 from ._channel import tls_credentials
 from ._errors import FactordError
 from ._results import BackendInfo, Explanation, LstsqResult, MatrixStatus, QRResult, ServerInfo
@@ -30,3 +32,4 @@ __all__ = [
     "ServerInfo",
     "tls_credentials",
 ]
+__version__ = _version("factord")
