@@ -28,7 +28,9 @@ int main(int, char** argv) {
 
   const double a[] = {1, 0, 0, 2, 0, 0};
   const double b[] = {3, 4, 5};
-  const auto solved = (*client)->Solve({{View(a, {3, consumer::kUnknowns}), View(b, {3, 1})}});
+  const factord::client::LeastSquaresView problem = {View(a, {3, consumer::kUnknowns}),
+                                                     View(b, {3, 1})};
+  const auto solved = (*client)->Solve({problem});
   if (!solved.ok()) {
     std::printf("%s\n", solved.status().ToString().c_str());
     return 1;
@@ -37,7 +39,7 @@ int main(int, char** argv) {
   std::memcpy(x, solved->solutions[0].x.data.data(), sizeof(x));
   std::printf("x = %.12g %.12g\n", x[0], x[1]);
 
-  const auto refused = (*client)->Factorize({View(a, {6})}, factord::v1::QrOptions());
+  const auto refused = (*client)->Solve({problem}, 2.0);  // rcond is below 1
   std::printf("refused: %s\n",
               factord::client::RefusedField(refused.status()).value_or("nothing").c_str());
   return 0;
