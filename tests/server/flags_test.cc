@@ -5,6 +5,7 @@
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -79,6 +80,18 @@ TEST_F(FlagsTest, WaysToWriteThem) {
   EXPECT_EQ(options.gpu, "off");
   EXPECT_THAT(options.listen, ElementsAre("a:1", "b:2"));
   EXPECT_EQ(options.drain_delay, absl::Minutes(1));
+}
+
+TEST_F(FlagsTest, BooleansNeedNoValue) {
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (!absl::EndsWith(flag->Filename(), "server/flags.cc") || !flag->IsOfType<bool>()) continue;
+    ASSERT_TRUE(ReadCommandLine({absl::StrCat("--no", name)}).ok());
+    EXPECT_EQ(flag->TryGet<bool>(), false) << name;
+    ASSERT_TRUE(ReadCommandLine({absl::StrCat("--", name)}).ok());
+    EXPECT_EQ(flag->TryGet<bool>(), true) << name;
+    EXPECT_EQ(Error({absl::StrCat("--", name, "=maybe")}),
+              absl::StrCat(name, ": is \"maybe\"; must be true or false"));
+  }
 }
 
 TEST_F(FlagsTest, LastOfSeveralCounts) {
