@@ -20,7 +20,7 @@ ENDS = {
     "factord": [
         ("EXIT STATUS", "0: all accepted work was finished. 1: it was not, or the server could not start. "
                         "2: there is no such flag or command, or a flag's value makes no sense. "
-                        "One sentence on stderr says which."),
+                        "One sentence on stderr says which. With --probe, 0: the server there serves; 1: anything else."),
         ("SIGNALS", "SIGTERM and SIGINT ask for a drain: requests that were accepted finish, new ones are refused. "
                     "A second one ends the process at once."),
         ("SEE ALSO", "factorctl(1)"),
