@@ -1,5 +1,6 @@
 """The examples in every language: built as their `build` says, run against a live server."""
 
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -10,7 +11,7 @@ import threading
 
 import grpc
 import pytest
-from harness import normal, pb, running, tensor
+from harness import UNLIMITED, normal, pb, running, tensor
 
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "client" / "examples"
@@ -124,6 +125,64 @@ def test_a_full_queue_is_tried_again(example):
             out = example.output("errors", server.target)
         refusals = int(re.search(r"busy: 16 calls answered, (\d+) refusals", out)[1])
         assert refusals == server.metrics()[REFUSALS] > 0
+
+
+class RefusesAll(grpc.GenericRpcHandler):
+    """A server's every RPC: UNAVAILABLE, as while one restarts."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def service(self, details):
+        return grpc.unary_unary_rpc_method_handler(self._refuse)
+
+    def _refuse(self, request, context):
+        self.calls += 1
+        context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+
+def test_grpc_itself_tries_again(example):
+    handler = RefusesAll()
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        refusing = grpc.server(pool, [handler], options=UNLIMITED)
+        port = refusing.add_insecure_port("127.0.0.1:0")
+        refusing.start()
+        # Debian's grpc-go is older than 1.40.
+        code, _, err = example.run("batch", f"127.0.0.1:{port}", GRPC_GO_RETRY="on")
+        refusing.stop(None).wait()
+    assert code == 1 and "not now" in err
+    assert handler.calls == 5
+
+
+def openssl(folder, *words):
+    subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    """A CA, and what it signed for a server and for a client."""
+    folder = tmp_path_factory.mktemp("keys")
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc"]
+    openssl(folder, "req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test CA")
+    for name in ("server", "client"):
+        openssl(folder, "req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}",
+                "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1")
+        openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial",
+                "-copy_extensions", "copy", "-days", "2", "-out", f"{name}.crt")
+    (folder / "tokens").write_text("examples:0123456789abcdef\n")
+    return folder
+
+
+def test_mutual_tls_and_a_token(example, keys):
+    flags = {"tls_cert": "server.crt", "tls_key": "server.key", "tls_client_ca": "ca.crt", "auth_token_file": "tokens"}
+    variables = {"FACTORD_CA": "ca.crt", "FACTORD_CERT": "client.crt", "FACTORD_KEY": "client.key"}
+    with running(*(f"--{flag}={keys / name}" for flag, name in flags.items())) as server:
+        environment = {variable: str(keys / name) for variable, name in variables.items()}
+        example.output("stream", server.target, **environment, FACTORD_TOKEN="0123456789abcdef")
+        code, out, err = example.run("stream", server.target, **environment, FACTORD_TOKEN="wrong")
+        assert code not in (0, 2) and "unauthenticated" in words(out + err)
+        code, _, _ = example.run("stream", server.target)
+        assert code not in (0, 2)
 
 
 @pytest.mark.parametrize("program", ["batch", "stream", "errors"])

@@ -22,7 +22,8 @@ final class Batch {
   // The reply, Q and R, is 8 MB: more than the 4 MiB that a channel receives by default.
   private static final int MESSAGE_BYTES = 64 << 20; // the server's own default limit
 
-  // gRPC's own retries: while a server restarts, say. They do not know RetryInfo; Errors.java does.
+  // gRPC's own retries: while a server restarts, say. They need a copy of the request. They do not know RetryInfo:
+  // Errors.java does.
   private static final Map<String, Object> SERVICE_CONFIG = Map.of("methodConfig", List.of(Map.of(
       "name", List.of(Map.of("service", "factord.v1.Factorization")),
       "retryPolicy", Map.of(
@@ -46,6 +47,8 @@ final class Batch {
         .maxInboundMessageSize(MESSAGE_BYTES)
         .defaultServiceConfig(SERVICE_CONFIG)
         .enableRetry()
+        .perRpcBufferLimit(MESSAGE_BYTES)
+        .retryBufferSize(MESSAGE_BYTES)
         .build();
     try {
       FactorizeResponse response = FactorizationGrpc.newBlockingStub(channel)

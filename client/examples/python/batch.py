@@ -11,7 +11,8 @@ from factord.v1 import factord_pb2_grpc
 # The reply, Q and R, is 8 MB: more than the 4 MiB that a stub receives by default.
 MESSAGE_BYTES = 64 << 20  # the server's own default limit
 
-# gRPC's own retries: while a server restarts, say. They do not know RetryInfo; errors.py does.
+# gRPC's own retries: while a server restarts, say. They need a copy of the request. They do not know RetryInfo:
+# errors.py does.
 SERVICE_CONFIG = json.dumps({"methodConfig": [{
     "name": [{"service": "factord.v1.Factorization"}],
     "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
@@ -25,7 +26,11 @@ def main() -> None:
         a=[pb.Tensor(dtype=pb.DTYPE_F32, dims=a.shape, data=a.tobytes())],
         qr=pb.QrOptions(q=pb.Q_MODE_REDUCED, r=True),
     )
-    options = [("grpc.max_receive_message_length", MESSAGE_BYTES), ("grpc.service_config", SERVICE_CONFIG)]
+    options = [
+        ("grpc.max_receive_message_length", MESSAGE_BYTES),
+        ("grpc.service_config", SERVICE_CONFIG),
+        ("grpc.per_rpc_retry_buffer_size", MESSAGE_BYTES),
+    ]
     with connect(sys.argv[1], *options) as channel:
         stub = factord_pb2_grpc.FactorizationStub(channel)
         response = stub.Factorize(request, timeout=60)

@@ -15,7 +15,8 @@ N = 32
 # The reply, Q and R, is 8 MB: more than the 4 MiB that a stub receives by default.
 MESSAGE_BYTES = 64 << 20 # the server's own default limit
 
-# gRPC's own retries: while a server restarts, say. They do not know RetryInfo; errors.rb does.
+# gRPC's own retries: while a server restarts, say. They need a copy of the request. They do not know RetryInfo:
+# errors.rb does.
 SERVICE_CONFIG = JSON.generate(
   methodConfig: [{
     name: [{ service: 'factord.v1.Factorization' }],
@@ -32,7 +33,8 @@ request = FactorizeRequest.new(
 )
 stub = Connection.stub(ARGV.fetch(0),
                        'grpc.max_receive_message_length' => MESSAGE_BYTES,
-                       'grpc.service_config' => SERVICE_CONFIG)
+                       'grpc.service_config' => SERVICE_CONFIG,
+                       'grpc.per_rpc_retry_buffer_size' => MESSAGE_BYTES)
 factors = stub.factorize(request, deadline: Time.now + 60).qr.first
 
 batches = [a, factors.q.data, factors.r.data].map { |data| data.unpack('e*').each_slice(M * N) }

@@ -21,7 +21,8 @@ const count, m, n = 1000, 32, 32
 // The reply, Q and R, is 8 MB: more than the 4 MiB that a client receives by default.
 const messageBytes = 64 << 20 // the server's own default limit
 
-// gRPC's own retries: while a server restarts, say. They do not know RetryInfo; errors/main.go does.
+// gRPC's own retries: while a server restarts, say. They need a copy of the request. They do not know RetryInfo:
+// errors/main.go does. Before grpc-go 1.40 only where GRPC_GO_RETRY=on.
 const serviceConfig = `{"methodConfig": [{
 	"name": [{"service": "factord.v1.Factorization"}],
 	"retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.1s", "maxBackoff": "2s", "backoffMultiplier": 2,
@@ -36,7 +37,9 @@ func main() {
 
 func run(address string) error {
 	conn, err := connection.Open(address,
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(messageBytes)),
+		grpc.WithDefaultCallOptions(
+			grpc.MaxCallRecvMsgSize(messageBytes),
+			grpc.MaxRetryRPCBufferSize(messageBytes)),
 		grpc.WithDefaultServiceConfig(serviceConfig))
 	if err != nil {
 		return err
