@@ -16,6 +16,7 @@ from harness import UNLIMITED, normal, pb, running, tensor
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "client" / "examples"
 LANGUAGES = ["python", "cpp", "go", "java", "ruby"]
+HELP = subprocess.run([os.environ["FACTORD_BINARY"], "--help"], capture_output=True, text=True).stdout
 REFUSALS = 'factord_requests_total{code="UNAVAILABLE",rpc="Factorize"}'
 
 
@@ -173,6 +174,7 @@ def keys(tmp_path_factory):
     return folder
 
 
+@pytest.mark.skipif("--tls_cert" not in HELP, reason="this server has no TLS")
 def test_mutual_tls_and_a_token(example, keys):
     flags = {"tls_cert": "server.crt", "tls_key": "server.key", "tls_client_ca": "ca.crt", "auth_token_file": "tokens"}
     variables = {"FACTORD_CA": "ca.crt", "FACTORD_CERT": "client.crt", "FACTORD_KEY": "client.key"}
