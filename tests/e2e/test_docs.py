@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import textwrap
 
 import pytest
 
@@ -30,9 +31,9 @@ def test_help_gives_defaults_that_say_loopback():
 
 
 def test_files_that_the_documents_name_exist():
-    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), ROOT / "client" / "python" / "README.md"]:
+    for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "client" / "python" / "README.md"]:
         text = document.read_text()
-        linked = {document.parent / link for link in re.findall(r"\]\(((?!http)[^)#]+)\)", text)}
+        linked = {document.parent / link for link in re.findall(r"\]\(((?!http)[^)#\s]+)\)", text)}
         named = {ROOT / path for path in re.findall(r"`((?:tests|server|client|tools|bench|docs|proto)/[\w./]+)`", text)}
         missing = [str(path) for path in linked | named if not path.exists() and not list(path.parent.glob(path.name + "*"))]
         assert missing == []
@@ -42,3 +43,18 @@ def test_files_that_the_documents_name_exist():
 def test_factorctl_explains_each_command(command):
     result = subprocess.run([BIN / "factorctl", command, "--help"], capture_output=True, text=True)
     assert result.returncode == 0 and "Default" in result.stdout
+
+
+def is_quote(block, lines):
+    """Whether these lines hold the block, wherever it is indented to there."""
+    count = block.count("\n")
+    return any(textwrap.dedent("".join(lines[at : at + count])) == block for at in range(len(lines)))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "clients").glob("*.md")), ids=lambda page: page.stem)
+def test_code_that_a_page_quotes_is_in_the_example(page):
+    quotes = re.findall(r"^<!-- from (\S+) -->\n```\w*\n(.*?)^```$", page.read_text(), re.M | re.S)
+    assert len(quotes) == page.read_text().count("<!-- from ")
+    assert quotes or page.stem == "README"
+    strays = [block for file, block in quotes if not is_quote(block, (ROOT / file).read_text().splitlines(keepends=True))]
+    assert strays == []
