@@ -10,8 +10,8 @@ RUN tools/install --build
 
 FROM build AS build-cpu
 COPY . .
-RUN cmake --preset release -DFACTORD_BUILD_TESTS=OFF -DFACTORD_BUILD_BENCH=OFF -DFACTORD_CUDA=OFF \
- && tools/build release factord factorctl \
+RUN --mount=type=cache,target=/root/.cache/ccache \
+    tools/build release -DFACTORD_BUILD_TESTS=OFF -DFACTORD_BUILD_BENCH=OFF -DFACTORD_CUDA=OFF factord factorctl \
  && deploy/pack build/release/bin/factord build/release/bin/factorctl
 
 FROM ${BASE} AS runtime
@@ -47,8 +47,8 @@ ARG PIP_INDEX_URL
 ARG PIP_CERT
 RUN tools/install --build-cuda
 COPY . .
-RUN cmake --preset gpu -DFACTORD_BUILD_TESTS=OFF -DFACTORD_BUILD_BENCH=OFF \
- && tools/build gpu factord factorctl \
+RUN --mount=type=cache,target=/root/.cache/ccache \
+    tools/build gpu -DFACTORD_BUILD_TESTS=OFF -DFACTORD_BUILD_BENCH=OFF factord factorctl \
  && for chip in sm_90a sm_100a; do build/cuda/bin/cuobjdump --list-elf build/gpu/bin/factord | grep -q "\.$chip\." || exit 1; done \
  && deploy/pack build/gpu/bin/factord build/gpu/bin/factorctl
 
