@@ -16,7 +16,7 @@ from factord.v1 import factord_pb2_grpc
 
 ROOT = pathlib.Path(__file__).parents[2]
 IMAGE = "localhost/factord:cpu"
-MOST_BYTES = 250e6
+MOST_BYTES = 220e6
 
 
 def podman(*arguments, check=True):
