@@ -30,7 +30,8 @@ class Browser:
         return self.driver.execute_script(script, *arguments)
 
     def text(self, selector):
-        return self.run("return document.querySelector(arguments[0]).innerText", selector)
+        """Of the first such element; nothing where it does not show."""
+        return self.run("const one = document.querySelector(arguments[0]); return one?.checkVisibility() ? one.innerText : ''", selector)
 
     def console(self):
         return [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]

@@ -13,8 +13,8 @@ from browser import LAPTOP, PHONE, browsing  # noqa: E402
 from harness import normal, pb, qr_request, running, tensor, wait_until  # noqa: E402
 from test_status_page import code_of, look_up, open_page  # noqa: E402
 
-SECONDS = 20  # of load before the pictures
-SHAPES = [((400, 8, 8), "f4"), ((60, 32, 32), "f4"), ((8, 120, 40), "f8"), ((30, 24, 16), "c8")]
+SECONDS = 45  # of load before the pictures
+SHAPES = [((4000, 8, 8), "f4"), ((400, 32, 32), "f4"), ((30, 120, 40), "f8"), ((200, 24, 16), "c8")]
 
 
 def send(stub, end, number):
@@ -27,8 +27,13 @@ def send(stub, end, number):
             stub.Solve(pb.SolveRequest(problems=[pb.LeastSquaresProblem(a=tensor(a), b=tensor(a[..., :1]))]))
         else:
             stub.Factorize(qr_request(a))
-        if i % 40 == 0:
-            code_of(lambda: stub.Factorize(pb.FactorizeRequest(a=[pb.Tensor(dtype=pb.DTYPE_F32, dims=[7, -1])], qr=pb.QrOptions(r=True))))
+
+
+def refuse(stub):
+    for request in (pb.FactorizeRequest(a=[pb.Tensor(dtype=pb.DTYPE_F32, dims=[7, -1])], qr=pb.QrOptions(r=True)),
+                    qr_request(normal(3, 4), q=pb.Q_MODE_UNSPECIFIED, r=False),
+                    qr_request(normal(3, 4), run=pb.RunOptions(backend=pb.BACKEND_GPU))):
+        code_of(lambda request=request: stub.Factorize(request))
 
 
 def take(server, name, size, dark):
@@ -51,6 +56,7 @@ def main():
         end = time.monotonic() + SECONDS + 60
         clients = [pool.submit(send, server.stub(), end, 10 * i) for i in range(6)]
         time.sleep(SECONDS)
+        refuse(server.stub())
         take(server, "status-light", LAPTOP, dark=False)
         take(server, "status-dark-phone", PHONE, dark=True)
         for client in clients:

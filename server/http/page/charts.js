@@ -76,12 +76,16 @@ function rangeChart(rows, format, label) {
   const low = all.length ? Math.floor(Math.log10(Math.min(...all))) : -6;
   const high = all.length ? Math.max(Math.ceil(Math.log10(Math.max(...all))), low + 1) : 0;
   const bottom = rows.length * row;
-  const x = (value) => left + ((Math.log10(Math.max(value, 10 ** low)) - low) / (high - low)) * (width - left - right);
+  const decadeWidth = (width - left - right) / (high - low);
+  const x = (value) => left + (Math.log10(Math.max(value, 10 ** low)) - low) * decadeWidth;
   const chart = picture(width, bottom + foot, label);
   for (let decade = low; decade <= high; decade++) {
     const at = x(10 ** decade);
     chart.append(shape("line", { class: "axis", x1: at, x2: at, y1: 0, y2: bottom }));
-    chart.append(shape("text", { x: at, y: bottom + 14, "text-anchor": decade === high ? "end" : "middle" }, format(10 ** decade)));
+    // Where there is room: a label is some 44 wide.
+    if ((decade - low) % Math.ceil(44 / decadeWidth) === 0) {
+      chart.append(shape("text", { x: at, y: bottom + 14, "text-anchor": decade === high ? "end" : "middle" }, format(10 ** decade)));
+    }
   }
   rows.forEach((one, i) => {
     const y = i * row + row / 2;
