@@ -81,6 +81,12 @@ std::vector<std::string> Engines::DeviceNames() const {
   return names;
 }
 
+int Engines::lanes() const {
+  std::size_t lanes = 1;
+  for (const Gpu& gpu : gpus) lanes += gpu.factorizers.size();
+  return static_cast<int>(lanes);
+}
+
 absl::StatusOr<Engines> OpenEngines(const Options& options) {
   InitializeLapack();
   Engines engines;

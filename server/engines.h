@@ -21,6 +21,8 @@ struct Engines {
 
   // "cpu", then "gpu0", ...: the devices' names in metrics.
   std::vector<std::string> DeviceNames() const;
+  // One for the CPU, one for each factorizer of each GPU.
+  int lanes() const;
 };
 
 // Starts LAPACK, once. FAILED_PRECONDITION where the options ask for a GPU and there is no usable

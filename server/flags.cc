@@ -24,8 +24,13 @@ const factord::Options kDefaults;
 
 ABSL_FLAG(std::vector<std::string>, listen, kDefaults.listen,
           "Where to serve, separated by commas: HOST:PORT (port 0: any free one) or unix:PATH.");
-ABSL_FLAG(std::string, metrics_listen, kDefaults.metrics_listen,
-          "Where Prometheus scrapes /metrics: HOST:PORT. Empty: nowhere.");
+ABSL_FLAG(
+    std::string, metrics_listen, kDefaults.metrics_listen,
+    "Where metrics (/metrics), probes (/livez, /readyz) and the status page (/) are: HOST:PORT. "
+    "Empty: nowhere.");
+ABSL_FLAG(std::vector<std::string>, warmup_shapes, kDefaults.warmup_shapes,
+          "Run once before health says SERVING, separated by commas: BATCHxMxN or BATCHxMxN:TYPE, "
+          "where TYPE is f32 (if not said), f64, c64 or c128. Empty: none.");
 ABSL_FLAG(bool, reflection, kDefaults.reflection,
           "Answer gRPC server reflection: what services there are.");
 ABSL_FLAG(
@@ -260,7 +265,11 @@ std::string Wrapped(absl::string_view text) {
 
 const std::vector<FlagGroup>& FlagGroups() {
   static const auto& groups = *new std::vector<FlagGroup>{
-      {"Serving", {{"listen", "ADDRESS,..."}, {"metrics_listen", "ADDRESS"}, {"flagfile", "FILE"}}},
+      {"Serving",
+       {{"listen", "ADDRESS,..."},
+        {"metrics_listen", "ADDRESS"},
+        {"warmup_shapes", "SHAPE,..."},
+        {"flagfile", "FILE"}}},
       {"Security",
        {{"tls_cert", "FILE"},
         {"tls_key", "FILE"},
@@ -310,6 +319,7 @@ Options OptionsFromFlags() {
   Options options;
   options.listen = absl::GetFlag(FLAGS_listen);
   options.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
+  options.warmup_shapes = absl::GetFlag(FLAGS_warmup_shapes);
   options.reflection = absl::GetFlag(FLAGS_reflection);
   options.tls_cert = absl::GetFlag(FLAGS_tls_cert);
   options.tls_key = absl::GetFlag(FLAGS_tls_key);

@@ -19,8 +19,12 @@ Fallback ReasonFor(const Factorizer& factorizer, const absl::Status& status) {
 }  // namespace
 
 Lanes::Lanes(Factorizer& cpu, const std::vector<Gpu>& gpus, Dispatcher& dispatcher, Costs& costs,
-             Metrics& metrics)
-    : dispatcher_(dispatcher), costs_(costs), metrics_(metrics), gpu_lanes_(0) {
+             Metrics& metrics, WarmUpLane warm_up)
+    : dispatcher_(dispatcher),
+      costs_(costs),
+      metrics_(metrics),
+      warm_up_(std::move(warm_up)),
+      gpu_lanes_(0) {
   for (const Gpu& gpu : gpus) gpu_lanes_ += static_cast<int>(gpu.factorizers.size());
   if (gpu_lanes_ == 0) dispatcher_.LoseGpu();
   Add("cpu", Backend::kCpu, 0, cpu);
@@ -43,8 +47,9 @@ void Lanes::Add(const std::string& name, Backend backend, std::size_t device,
   Since& running = metrics_.AddLane(device);
   lanes_.push_back(std::make_unique<Lane>(
       name, factorizer,
-      [this, backend, &running] {
-        std::optional<Batch> batch = dispatcher_.WaitForBatch(backend);
+      [this, backend, device, &factorizer, &running, first = true]() mutable {
+        std::optional<Batch> batch =
+            NextBatch(backend, device, factorizer, std::exchange(first, false));
         if (batch) running.Set(absl::Now());
         return batch;
       },
@@ -54,6 +59,19 @@ void Lanes::Add(const std::string& name, Backend backend, std::size_t device,
         Finished(backend, device, batch, elapsed, status);
       },
       std::move(failed)));
+}
+
+// Nothing: the lane ends, because the server stops or warming up was too much for its device.
+std::optional<Batch> Lanes::NextBatch(Backend backend, std::size_t device, Factorizer& factorizer,
+                                      bool first) {
+  if (first && warm_up_) {
+    warm_up_(backend, factorizer);
+    if (!factorizer.healthy()) {
+      CountOut(device);
+      return std::nullopt;
+    }
+  }
+  return dispatcher_.WaitForBatch(backend);
 }
 
 void Lanes::Finished(Backend backend, std::size_t device, const Batch& batch,
@@ -69,16 +87,20 @@ void Lanes::Finished(Backend backend, std::size_t device, const Batch& batch,
   metrics_.BatchEnded(batch, elapsed, device);
 }
 
-// On the thread of the factorizer's lane, which takes no more batches where it is not healthy: so
-// each lane is counted out once.
-void Lanes::Failed(std::size_t device, const Factorizer& factorizer, Batch batch,
-                   const absl::Status& status) {
-  metrics_.FellBack(device, ReasonFor(factorizer, status));
-  if (!factorizer.healthy()) metrics_.SetDeviceHealthy(device, false);
-  if (!factorizer.healthy() && --gpu_lanes_ == 0) {
+// On the thread of a lane whose factorizer is not healthy: it takes no more batches, so each is
+// counted out once.
+void Lanes::CountOut(std::size_t device) {
+  metrics_.SetDeviceHealthy(device, false);
+  if (--gpu_lanes_ == 0) {
     spdlog::error("no GPU works any more: its work goes to the CPU");
     dispatcher_.LoseGpu();
   }
+}
+
+void Lanes::Failed(std::size_t device, const Factorizer& factorizer, Batch batch,
+                   const absl::Status& status) {
+  metrics_.FellBack(device, ReasonFor(factorizer, status));
+  if (!factorizer.healthy()) CountOut(device);
   dispatcher_.Requeue(std::move(batch.jobs), status);
 }
 

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -30,9 +32,12 @@ class Lanes {
  public:
   // By backend.
   using Costs = std::array<CostModel, kBackends>;
+  // Called on each lane's thread before its first batch.
+  using WarmUpLane = std::function<void(Backend backend, Factorizer& factorizer)>;
 
+  // `warm_up` may be null.
   Lanes(Factorizer& cpu, const std::vector<Gpu>& gpus, Dispatcher& dispatcher, Costs& costs,
-        Metrics& metrics);
+        Metrics& metrics, WarmUpLane warm_up = nullptr);
   Lanes(const Lanes&) = delete;
   Lanes& operator=(const Lanes&) = delete;
 
@@ -42,6 +47,9 @@ class Lanes {
  private:
   // `device`: as in Metrics.
   void Add(const std::string& name, Backend backend, std::size_t device, Factorizer& factorizer);
+  std::optional<Batch> NextBatch(Backend backend, std::size_t device, Factorizer& factorizer,
+                                 bool first);
+  void CountOut(std::size_t device);
   void Finished(Backend backend, std::size_t device, const Batch& batch, absl::Duration elapsed,
                 const absl::Status& status);
   void Failed(std::size_t device, const Factorizer& factorizer, Batch batch,
@@ -50,6 +58,7 @@ class Lanes {
   Dispatcher& dispatcher_;
   Costs& costs_;
   Metrics& metrics_;
+  const WarmUpLane warm_up_;
   std::atomic<int> gpu_lanes_;                // that take batches
   std::vector<std::unique_ptr<Lane>> lanes_;  // last: they use all of the above
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
+#include "server/warm_up_shapes.h"
 
 namespace factord {
 namespace {
@@ -77,6 +78,7 @@ absl::Status Options::Validate() const {
   if (tls_cert.empty() && !tls_client_ca.empty()) {
     return InvalidField("tls_client_ca", "is set, but tls_cert and tls_key are not");
   }
+  RETURN_IF_ERROR(ParseWarmUpShapes(warmup_shapes).status());
   RETURN_IF_ERROR(AtLeast("cpu_threads", cpu_threads, 0));
   RETURN_IF_ERROR(OneOf("cpu_engine", cpu_engine, {"simd", "lapack"}));
   RETURN_IF_ERROR(OneOf("backend", backend, {"auto", "cpu", "gpu"}));

@@ -30,6 +30,9 @@ struct Options {
   // A bearer token a line; calls bring one of them. Empty: they need none.
   std::string auth_token_file = {};
 
+  // BATCHxMxN or BATCHxMxN:TYPE: run once before health says SERVING.
+  std::vector<std::string> warmup_shapes = {};
+
   // Threads that factorize. 0: one for each core this process may use.
   int cpu_threads = 0;
   // What does the CPU's arithmetic: simd (kernels/cpu) or lapack.

@@ -12,7 +12,6 @@
 #include "grpcpp/impl/server_builder_option.h"
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/resource_quota.h"
-#include "prometheus/exposer.h"
 #include "server/batching/dispatcher.h"
 #include "server/core/byte_budget.h"
 #include "server/core/cost_model.h"
@@ -23,13 +22,19 @@
 #include "server/engine/router.h"
 #include "server/engine/routing_tables.h"
 #include "server/engines.h"
+#include "server/http/endpoints.h"
+#include "server/http/http_server.h"
+#include "server/http/listener.h"
 #include "server/lanes.h"
 #include "server/metrics/metrics.h"
+#include "server/readiness.h"
 #include "server/rpc/factorization_service.h"
 #include "server/security/auth_tokens.h"
 #include "server/security/file_refresher.h"
 #include "server/security/listen_credentials.h"
 #include "server/security/tls_files.h"
+#include "server/settings.h"
+#include "server/warm_up.h"
 #include "spdlog/spdlog.h"
 
 namespace factord {
@@ -108,7 +113,7 @@ void WarnOfPlainTokens(const Options& options) {
 // Members are built in this order and destroyed in the reverse one: gRPC goes first, so that no
 // call outlives what it uses.
 struct Server::Parts {
-  Parts(const Options& server_options, Engines opened, Router made)
+  Parts(const Options& server_options, Engines opened, Router made, std::vector<WarmUpShape> shapes)
       : options(server_options),
         engines(std::move(opened)),
         router(std::move(made)),
@@ -122,17 +127,27 @@ struct Server::Parts {
                                           engines.DeviceNames())),
         factorizer(engines.cpu_threads, engines.cpu_engine),
         dispatcher(BatcherOptionsFrom(options, budget->limit()), metrics.get()),
+        warm_up(
+            std::move(shapes),
+            [this](const Spec& spec, std::int64_t count) {
+              return router.Decide({.spec = spec, .count = count}, !engines.gpus.empty()).backend;
+            },
+            BatcherOptionsFrom(options, budget->limit()), budget),
+        readiness(StepsToServe(), [this](bool serving) { SetServing(serving); }),
         service(context) {}
 
   absl::Status Start();
   absl::Status OpenSecurity();
-  absl::Status StartMetrics();
+  void StartLanes();
+  absl::Status StartHttp(Listener listener);
   absl::Status StartGrpc();
   void DescribeContext();
   BackendDescription DescribeCpu();
   BackendDescription DescribeGpus();
   void SetDeviceMemory();
   void SetServing(bool serving);
+  int StepsToServe() const;
+  std::optional<std::string> WhyNotReady() const;
 
   const Options options;
   const Engines engines;
@@ -144,11 +159,14 @@ struct Server::Parts {
   CpuFactorizer factorizer;
   ServiceContext context;
   Dispatcher dispatcher;
+  WarmUp warm_up;
+  Readiness readiness;
   FactorizationService service;
   std::optional<Lanes> lanes;
   ListenSecurity security;
   std::optional<FileRefresher> refresher;
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::optional<Endpoints> endpoints;
+  std::unique_ptr<HttpServer> http;
   std::unique_ptr<grpc::Server> grpc_server;
   std::vector<std::string> addresses;
   std::string metrics_address;
@@ -235,12 +253,24 @@ void Server::Parts::DescribeContext() {
 absl::Status Server::Parts::Start() {
   RETURN_IF_ERROR(OpenSecurity());
   DescribeContext();
-  RETURN_IF_ERROR(StartMetrics());
-  lanes.emplace(factorizer, engines.gpus, dispatcher, costs, *metrics);
+  std::optional<Listener> listener;
+  if (!options.metrics_listen.empty()) {
+    absl::StatusOr<Listener> opened = Listener::Open(options.metrics_listen);
+    if (!opened.ok()) {
+      return absl::Status(opened.status().code(),
+                          absl::StrCat("metrics_listen: ", opened.status().message()));
+    }
+    listener.emplace(*std::move(opened));
+  }
+  StartLanes();
+  if (listener) RETURN_IF_ERROR(StartHttp(*std::move(listener)));
   RETURN_IF_ERROR(StartGrpc());
-  SetServing(true);
   spdlog::info("the CPU engine is {}, {} threads", DescriptionOf(engines.cpu_engine),
                engines.cpu_threads);
+  // gRPC's health service starts out with SERVING.
+  if (StepsToServe() > 1) SetServing(false);
+  readiness.StepDone();
+  warm_up.Begin();
   return absl::OkStatus();
 }
 
@@ -264,16 +294,38 @@ absl::Status Server::Parts::OpenSecurity() {
   return absl::OkStatus();
 }
 
-absl::Status Server::Parts::StartMetrics() {
-  if (options.metrics_listen.empty()) return absl::OkStatus();
-  try {  // civetweb's way to say that a port is taken
-    exposer = std::make_unique<prometheus::Exposer>(options.metrics_listen);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(absl::StrCat("metrics_listen: can not listen on ",
-                                               options.metrics_listen, ": ", error.what()));
+// Listening, and each lane that warms up.
+int Server::Parts::StepsToServe() const {
+  return options.warmup_shapes.empty() ? 1 : 1 + engines.lanes();
+}
+
+void Server::Parts::StartLanes() {
+  Lanes::WarmUpLane warm_up_lane;
+  if (!options.warmup_shapes.empty()) {
+    warm_up_lane = [this](Backend backend, Factorizer& lanes_factorizer) {
+      warm_up.Run(backend, lanes_factorizer);
+      readiness.StepDone();
+    };
   }
-  exposer->RegisterCollectable(metrics->registry());
-  metrics_address = WithPort(options.metrics_listen, exposer->GetListeningPorts().front());
+  lanes.emplace(factorizer, engines.gpus, dispatcher, costs, *metrics, std::move(warm_up_lane));
+}
+
+std::optional<std::string> Server::Parts::WhyNotReady() const {
+  if (auto why = readiness.WhyNot()) return why;
+  const bool works = std::any_of(context.backends.begin(), context.backends.end(),
+                                 [](const auto& backend) { return backend.healthy(); });
+  return works ? std::nullopt : std::optional<std::string>("no backend");
+}
+
+absl::Status Server::Parts::StartHttp(Listener listener) {
+  endpoints.emplace(
+      StatusSource{context, [this] { return WhyNotReady(); },
+                   SettingsOf(options, engines, budget->limit(), router.Description())},
+      *metrics);
+  ASSIGN_OR_RETURN(http, HttpServer::Start(std::move(listener), [this](const HttpRequest& request) {
+                     return endpoints->Answer(request);
+                   }));
+  metrics_address = http->address();
   return absl::OkStatus();
 }
 
@@ -326,10 +378,11 @@ void Server::Parts::SetServing(bool serving) {
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
   RETURN_IF_ERROR(options.Validate());
+  ASSIGN_OR_RETURN(std::vector<WarmUpShape> shapes, ParseWarmUpShapes(options.warmup_shapes));
   ASSIGN_OR_RETURN(Engines engines, OpenEngines(options));
   ASSIGN_OR_RETURN(Router router, MakeRouter(options, engines.machine));
-  std::unique_ptr<Server> server(
-      new Server(std::make_unique<Parts>(options, std::move(engines), std::move(router))));
+  std::unique_ptr<Server> server(new Server(
+      std::make_unique<Parts>(options, std::move(engines), std::move(router), std::move(shapes))));
   RETURN_IF_ERROR(server->parts_->Start());
   return server;
 }
@@ -337,6 +390,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Create(const Options& options) {
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
+  parts_->warm_up.Cancel();
   if (parts_->grpc_server != nullptr) {
     Drain();
     // What is left are health watchers and idle streams, or work that outlasted its grace period.
@@ -348,7 +402,8 @@ Server::~Server() {
 bool Server::Drain() {
   Parts& parts = *parts_;
   if (parts.drained) return *parts.drained;
-  parts.SetServing(false);
+  parts.warm_up.Cancel();
+  parts.readiness.Drain();
   absl::SleepFor(parts.options.drain_delay);
   parts.service.BeginDrain();
   parts.dispatcher.BeginDrain();
@@ -362,5 +417,7 @@ bool Server::Drain() {
 const std::vector<std::string>& Server::addresses() const { return parts_->addresses; }
 
 const std::string& Server::metrics_address() const { return parts_->metrics_address; }
+
+bool Server::warming_up() const { return parts_->warm_up.running(); }
 
 }  // namespace factord

@@ -13,8 +13,8 @@ namespace factord {
 // Create, then Drain (or destroy, which drains without grace). Not thread-safe.
 class Server {
  public:
-  // Listening and SERVING when it returns. An error says in a sentence what is in the way, e.g. a
-  // port that is taken.
+  // Listening when it returns; and SERVING, unless shapes are to be run first. An error says in a
+  // sentence what is in the way, e.g. a port that is taken.
   static absl::StatusOr<std::unique_ptr<Server>> Create(const Options& options);
   ~Server();
 
@@ -27,6 +27,10 @@ class Server {
   // where all was finished in that time; else work still runs, and destroying the server waits for
   // it. Idempotent.
   bool Drain();
+
+  // A shape of options.warmup_shapes is being run. It can't be stopped: destroying the server waits
+  // for it.
+  bool warming_up() const;
 
  private:
   struct Parts;

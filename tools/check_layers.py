@@ -17,8 +17,13 @@ LAYERS = {
         ["server/core", "server/metrics", "server/batching", "server/security", "factord/v1", "google/rpc"],
         ["cuda", "lapacke", "cblas"],
     ),
+    "server/http": (
+        ["server/core", "server/metrics", "server/batching", "server/rpc", "factord/v1"],
+        ["cuda", "lapacke", "cblas", "grpc", "spdlog/"],
+    ),
     "server": (
-        ["server/core", "server/metrics", "server/batching", "server/engine", "server/security", "server/rpc", "factord/v1"],
+        ["server/core", "server/metrics", "server/batching", "server/engine", "server/security", "server/rpc", "server/http",
+         "factord/v1"],
         ["cuda", "lapacke", "cblas"],
     ),
     "client": (["factord/v1", "google/rpc"], ["cuda", "prometheus/", "lapacke"]),

@@ -61,6 +61,7 @@ void Batcher::Add(std::unique_ptr<Job> added, absl::Time now) {
   std::shared_ptr<BucketQueue>& queue = buckets_[bucket];
   if (queue == nullptr) queue = std::make_shared<BucketQueue>(bucket);
   job.bucket = queue;
+  job.arrival = queue->arrivals.insert(queue->arrivals.end(), &job);
   ++queue->jobs;
   queue->size.Add(job);
   bytes_ += job.bytes;
@@ -200,6 +201,7 @@ std::unique_ptr<Job> Batcher::Remove(QueuedJob& job) {
   Unlink(job);
   deaths_.erase(std::pair(job.dead_from, job.sequence));
   BucketQueue& bucket = *job.bucket;
+  bucket.arrivals.erase(job.arrival);
   bucket.size.Subtract(job);
   if (--bucket.jobs == 0) buckets_.erase(bucket.bucket);
   LevelOf(job).clock.Leave(job.account);
@@ -249,6 +251,17 @@ absl::Time Batcher::NextEvent() const {
     next = std::min(next, changes_.begin()->first.first);
   }
   return next;
+}
+
+void Batcher::Describe(Backend backend, std::vector<BucketSnapshot>& out) const {
+  for (const auto& [bucket, queue] : buckets_) {
+    out.push_back({.bucket = bucket,
+                   .backend = backend,
+                   .jobs = queue->jobs,
+                   .matrices = queue->size.matrices,
+                   .bytes = queue->size.bytes,
+                   .oldest = queue->arrivals.front()->job->queued});
+  }
 }
 
 void Batcher::BeginDrain() {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "server/batching/batcher_options.h"
 #include "server/batching/bucket.h"
+#include "server/batching/bucket_snapshot.h"
 #include "server/batching/fair_clock.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/queued_job.h"
@@ -76,6 +77,9 @@ class Batcher {
   // When TakeDead or, with a max_delay, TakeReady may next have something new. InfiniteFuture: not
   // before an Add. InfinitePast: now.
   absl::Time NextEvent() const;
+
+  // Appends a line for each bucket in which something waits, in no order.
+  void Describe(Backend backend, std::vector<BucketSnapshot>& out) const;
 
   // Nothing waits for company any more.
   void BeginDrain();

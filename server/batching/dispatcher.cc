@@ -191,6 +191,19 @@ void Dispatcher::NotifyCancelled() {
   reaper_wake_.Signal();
 }
 
+std::vector<BucketSnapshot> Dispatcher::Snapshot() {
+  std::vector<BucketSnapshot> buckets;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (Backend backend : {Backend::kCpu, Backend::kGpu}) {
+      QueueOf(backend).batcher.Describe(backend, buckets);
+    }
+  }
+  std::sort(buckets.begin(), buckets.end(),
+            [](const auto& a, const auto& b) { return a.oldest < b.oldest; });
+  return buckets;
+}
+
 void Dispatcher::BeginDrain() {
   absl::MutexLock lock(&mutex_);
   for (Queue& queue : queues_) {

@@ -73,6 +73,9 @@ class Dispatcher {
   // O(queue) for the reaper, in short holds of the lock; calls during a sweep share the next.
   void NotifyCancelled();
 
+  // What waits, by bucket; the bucket whose oldest job has waited longest first.
+  std::vector<BucketSnapshot> Snapshot();
+
   // From now on what waits goes without delay. Refusing new requests is their service's part: what
   // it has accepted, an upload under way, may still come.
   void BeginDrain();

@@ -1,6 +1,9 @@
 #include "server/metrics/metrics.h"
 
+#include <cmath>
 #include <utility>
+
+#include "absl/time/clock.h"
 
 namespace factord {
 namespace {
@@ -65,36 +68,28 @@ void BindOpsAndTypes(prometheus::Family<prometheus::Counter>& family,
   }
 }
 
+HistogramCounts CountsOf(const prometheus::Histogram& histogram) {
+  const auto collected = histogram.Collect().histogram;
+  HistogramCounts counts;
+  std::uint64_t below = 0;
+  for (const auto& bucket : collected.bucket) {
+    if (!std::isinf(bucket.upper_bound)) counts.bounds.push_back(bucket.upper_bound);
+    counts.counts.push_back(bucket.cumulative_count - below);
+    below = bucket.cumulative_count;
+  }
+  return counts;
+}
+
+template <std::size_t kSize>
+double SumOf(const std::array<std::array<prometheus::Counter*, kSize>, kOps>& children) {
+  double sum = 0;
+  for (const auto& of_op : children) {
+    for (const prometheus::Counter* child : of_op) sum += child->Value();
+  }
+  return sum;
+}
+
 }  // namespace
-
-absl::string_view Name(Rpc rpc) {
-  static constexpr absl::string_view kNames[] = {
-      "Factorize", "FactorizeStream", "FormQ", "ApplyQ", "Solve", "Explain", "GetServerInfo"};
-  return kNames[static_cast<std::size_t>(rpc)];
-}
-
-absl::string_view Name(Stage stage) {
-  static constexpr absl::string_view kNames[] = {"decode",  "queue",  "pack",
-                                                 "compute", "unpack", "encode"};
-  return kNames[static_cast<std::size_t>(stage)];
-}
-
-absl::string_view Name(Reject reject) {
-  static constexpr absl::string_view kNames[] = {
-      "invalid",    "too_large", "queue_full", "budget_full", "draining",
-      "no_backend", "expired",   "hopeless",   "cancelled",   "unauthenticated"};
-  return kNames[static_cast<std::size_t>(reject)];
-}
-
-absl::string_view Name(Fallback fallback) {
-  static constexpr absl::string_view kNames[] = {"device_lost", "out_of_memory", "error"};
-  return kNames[static_cast<std::size_t>(fallback)];
-}
-
-absl::string_view Name(MemoryKind kind) {
-  static constexpr absl::string_view kNames[] = {"total", "reserved", "pinned"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
 
 Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices,
                  std::function<absl::Time()> clock)
@@ -190,6 +185,7 @@ void Metrics::BindDevices(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const Labels labels = {{"device", name}};
     Device& device = devices_.emplace_back();
+    device.name = name;
     BindEach<CloseReason>(batches, "close_reason", device.batches, labels);
     device.batch_matrices = &batch_matrices.Add(labels, BatchBuckets());
     device.busy_seconds = &busy_seconds.Add(labels);
@@ -240,6 +236,42 @@ void Metrics::QueueChanged(std::int64_t jobs, std::int64_t bytes, absl::Time old
   queue_jobs_->Set(static_cast<double>(jobs));
   queue_bytes_->Set(static_cast<double>(bytes));
   queue_oldest_->Set(oldest);
+}
+
+DeviceSnapshot Metrics::SnapshotOf(const Device& device) {
+  DeviceSnapshot snapshot{.name = device.name,
+                          .healthy = device.healthy->Value() > 0,
+                          .busy_seconds = device.busy_seconds->Value(),
+                          .batch_matrices = CountsOf(*device.batch_matrices)};
+  for (std::size_t i = 0; i < kMemoryKinds; ++i) {
+    snapshot.memory_bytes[i] = device.memory[i]->Value();
+  }
+  for (std::size_t i = 0; i < kCloseReasons; ++i) snapshot.batches[i] = device.batches[i]->Value();
+  return snapshot;
+}
+
+MetricsSnapshot Metrics::Snapshot() const {
+  MetricsSnapshot snapshot;
+  snapshot.taken = absl::Now();
+  for (std::size_t rpc = 0; rpc < kRpcs; ++rpc) {
+    snapshot.request_seconds[rpc] = CountsOf(*request_seconds_[rpc]);
+    for (std::size_t code = 1; code < kGrpcCodes; ++code) {
+      snapshot.requests_failed[rpc] += requests_[rpc][code]->Value();
+    }
+  }
+  for (std::size_t i = 0; i < kStages; ++i)
+    snapshot.stage_seconds[i] = CountsOf(*stage_seconds_[i]);
+  for (std::size_t i = 0; i < kRejects; ++i) snapshot.rejects[i] = rejects_[i]->Value();
+  for (const Device& device : devices_) snapshot.devices.push_back(SnapshotOf(device));
+  snapshot.matrices = SumOf(matrices_);
+  snapshot.flops = SumOf(flops_);
+  snapshot.received_bytes = received_->Value();
+  snapshot.sent_bytes = sent_->Value();
+  snapshot.queue_jobs = queue_jobs_->Value();
+  snapshot.queue_bytes = queue_bytes_->Value();
+  snapshot.running_jobs = running_jobs_->Value();
+  snapshot.streams = streams_->Value();
+  return snapshot;
 }
 
 }  // namespace factord

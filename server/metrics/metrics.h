@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "prometheus/counter.h"
@@ -24,58 +23,10 @@
 #include "server/core/route.h"
 #include "server/core/spec.h"
 #include "server/metrics/age_registry.h"
+#include "server/metrics/labels.h"
+#include "server/metrics/metrics_snapshot.h"
 
 namespace factord {
-
-enum class Rpc : std::uint8_t {
-  kFactorize,
-  kFactorizeStream,
-  kFormQ,
-  kApplyQ,
-  kSolve,
-  kExplain,
-  kGetServerInfo
-};
-inline constexpr int kRpcs = 7;
-
-enum class Stage : std::uint8_t { kDecode, kQueue, kPack, kCompute, kUnpack, kEncode };
-inline constexpr int kStages = 6;
-
-// Why work was refused, or dropped before it ran.
-enum class Reject : std::uint8_t {
-  kInvalid,
-  kTooLarge,
-  kQueueFull,
-  kBudgetFull,
-  kDraining,
-  kNoBackend,
-  kExpired,
-  kHopeless,
-  kCancelled,
-  kUnauthenticated
-};
-inline constexpr int kRejects = 10;
-
-// Why a batch that a device was to run went elsewhere.
-enum class Fallback : std::uint8_t {
-  kDeviceLost,
-  kOutOfMemory,  // a matrix is too large for the device's buffers
-  kError,        // anything else; the device goes on
-};
-inline constexpr int kFallbacks = 3;
-
-enum class MemoryKind : std::uint8_t {
-  kTotal,     // what the device has; the CPU: what this process may use
-  kReserved,  // on the device, by this server
-  kPinned,    // of the host, page-locked for transfers
-};
-inline constexpr int kMemoryKinds = 3;
-
-absl::string_view Name(Rpc rpc);
-absl::string_view Name(Stage stage);
-absl::string_view Name(Reject reject);
-absl::string_view Name(Fallback fallback);
-absl::string_view Name(MemoryKind kind);
 
 struct BuildInfo {
   std::string version;
@@ -130,6 +81,9 @@ class Metrics {
   void Sent(std::int64_t bytes) { sent_->Increment(static_cast<double>(bytes)); }
   void SetServing(bool serving) { serving_->Set(serving ? 1 : 0); }
 
+  // Not of one instant: values move while others are read.
+  MetricsSnapshot Snapshot() const;
+
  private:
   template <typename Enum>
   static constexpr std::size_t Index(Enum value) {
@@ -139,6 +93,7 @@ class Metrics {
   static constexpr int kGrpcCodes = 17;
 
   struct Device {
+    std::string name;
     std::array<prometheus::Counter*, kCloseReasons> batches;
     prometheus::Histogram* batch_matrices;
     prometheus::Counter* busy_seconds;
@@ -148,6 +103,7 @@ class Metrics {
     std::array<prometheus::Counter*, kFallbacks> fallbacks;
     std::array<prometheus::Gauge*, kMemoryKinds> memory;
   };
+  static DeviceSnapshot SnapshotOf(const Device& device);
   void BindDevices(const std::vector<std::string>& names);
 
   const std::shared_ptr<AgeRegistry> registry_;

@@ -94,21 +94,32 @@ v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
   return explanation;
 }
 
-}  // namespace
-
-absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
-                                            const ServiceContext& context) {
-  ASSIGN_OR_RETURN(const auto message,
-                   DecodeMessage<v1::ExplainRequest>(
-                       request, WireLimits::ForTensors(context.limits.max_tensors)));
+absl::StatusOr<v1::ExplainResponse> ExplainDecoded(const v1::ExplainRequest& request,
+                                                   std::span<const std::int64_t> payload_sizes,
+                                                   const ServiceContext& context) {
   ASSIGN_OR_RETURN(const DecodedRequest decoded,
-                   DecodeShapes(message.proto, message.payload_sizes, context.limits));
+                   DecodeShapes(request, payload_sizes, context.limits));
   RETURN_IF_ERROR(CheckBackend(decoded, context));
   v1::ExplainResponse response;
   for (std::size_t i = 0; i < decoded.items.size(); ++i) {
     *response.add_explanations() = ExplainItem(decoded, i, context);
   }
   return response;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ExplainResponse> ExplainShapes(const v1::ExplainRequest& request,
+                                                  const ServiceContext& context) {
+  return ExplainDecoded(request, {}, context);
+}
+
+absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
+                                            const ServiceContext& context) {
+  ASSIGN_OR_RETURN(const auto message,
+                   DecodeMessage<v1::ExplainRequest>(
+                       request, WireLimits::ForTensors(context.limits.max_tensors)));
+  return ExplainDecoded(message.proto, message.payload_sizes, context);
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const grpc::ByteBuffer& request,

@@ -8,6 +8,10 @@
 
 namespace factord {
 
+// Of a request without payloads: shapes alone.
+absl::StatusOr<v1::ExplainResponse> ExplainShapes(const v1::ExplainRequest& request,
+                                                  const ServiceContext& context);
+
 absl::StatusOr<v1::ExplainResponse> Explain(const grpc::ByteBuffer& request,
                                             const ServiceContext& context);
 

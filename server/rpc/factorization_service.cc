@@ -23,6 +23,7 @@ grpc::ServerUnaryReactor* AnswerAtOnce(Rpc rpc, grpc::CallbackServerContext* grp
   const auto reply = answer(request, context);
   if (reply.ok()) *response = JoinBulk(*reply, {});
   CountRefusal(reply.status(), *context.metrics);
+  context.refusals.Add(rpc, reply.status(), absl::Now());
   context.metrics->RequestEnded(rpc, static_cast<int>(reply.status().code()),
                                 absl::Now() - arrived);
   auto* reactor = grpc_context->DefaultReactor();

@@ -21,6 +21,7 @@
 #include "server/core/types.h"
 #include "server/metrics/metrics.h"
 #include "server/rpc/codec.h"
+#include "server/rpc/refusal_log.h"
 #include "server/security/auth_tokens.h"
 
 namespace factord {
@@ -73,6 +74,7 @@ struct ServiceContext {
   absl::Duration job_cost = absl::Milliseconds(10);
 
   std::atomic<bool> draining{false};
+  RefusalLog refusals;
 
   const CostModel& CostsOf(Backend backend) const {
     return (*costs)[static_cast<std::size_t>(backend)];

@@ -78,6 +78,7 @@ void StreamCall::OnReadDone(bool ok) {
   reads_over_ = true;
   if (!status.ok() && !fatal_) {
     CountRefusal(status, *context_.metrics);
+    context_.refusals.Add(Rpc::kFactorizeStream, status, absl::Now());
     fatal_ = status;
     AbandonAll();
   }

@@ -75,6 +75,7 @@ void StreamCall::End(const std::string& id, const absl::Status& status) {
 
 void StreamCall::EndLocked(const std::string& id, const absl::Status& status,
                            v1::StreamResult* result) {
+  context_.refusals.Add(Rpc::kFactorizeStream, status, absl::Now());
   v1::StreamResponse response;
   v1::Done& done = *response.mutable_done();
   done.set_request_id(id);

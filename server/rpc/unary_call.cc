@@ -95,6 +95,7 @@ void UnaryCall<ProtoRequest>::Reply(Request& request, const absl::Status& status
 template <typename ProtoRequest>
 void UnaryCall<ProtoRequest>::End(const absl::Status& status) {
   code_ = status.code();
+  context_.refusals.Add(rpc_, status, absl::Now());
   Finish(ToGrpcStatus(status));
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 
@@ -58,7 +59,7 @@ class LanesTest : public ::testing::Test {
  protected:
   ~LanesTest() override { dispatcher_.Stop(); }
 
-  void Start(int gpu_lanes) {
+  void Start(int gpu_lanes, Lanes::WarmUpLane warm_up = nullptr) {
     for (int i = 0; i < gpu_lanes; ++i) {
       auto engine = std::make_unique<FakeEngine>(Backend::kGpu);
       engines_.push_back(engine.get());
@@ -66,7 +67,7 @@ class LanesTest : public ::testing::Test {
       gpus_.back().index = i;
       gpus_.back().factorizers.push_back(std::move(engine));
     }
-    lanes_.emplace(cpu_, gpus_, dispatcher_, costs_, metrics_);
+    lanes_.emplace(cpu_, gpus_, dispatcher_, costs_, metrics_, std::move(warm_up));
   }
 
   // Submits a job and waits for its end.
@@ -187,6 +188,40 @@ TEST_F(LanesTest, PinnedWorkOfALostDeviceEndsUnavailable) {
   const Ended ended = Run(Backend::kGpu, true);
   EXPECT_TRUE(absl::IsUnavailable(ended.status));
   EXPECT_EQ(ended.status.message(), "device lost");
+}
+
+TEST_F(LanesTest, EachLaneWarmsUpOnceBeforeItsFirstBatch) {
+  std::atomic<int> cpu_warmed{0}, gpu_warmed{0};
+  absl::BlockingCounter all_lanes(3);
+  Start(2, [&](Backend backend, Factorizer& factorizer) {
+    EXPECT_EQ(&factorizer == &cpu_, backend == Backend::kCpu);
+    ++(backend == Backend::kCpu ? cpu_warmed : gpu_warmed);
+    all_lanes.DecrementCount();
+  });
+  all_lanes.Wait();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(Run(Backend::kCpu, true).backend, Backend::kCpu);
+    EXPECT_EQ(Run(Backend::kGpu, true).backend, Backend::kGpu);
+  }
+  EXPECT_EQ(cpu_warmed, 1);
+  EXPECT_EQ(gpu_warmed, 2);
+}
+
+TEST_F(LanesTest, ADeviceLostWhileWarmingUpTakesNoWork) {
+  absl::Notification started;
+  Start(1, [&](Backend backend, Factorizer& factorizer) {
+    if (backend == Backend::kCpu) return;
+    started.WaitForNotification();
+    Batch batch;
+    batch.jobs.push_back(std::make_unique<Job>());
+    static_cast<void>(factorizer.Run(batch));
+  });
+  engines_[0]->Answer(absl::UnavailableError("device lost"));
+  started.Notify();
+  const Ended ended = Run(Backend::kGpu, false);
+  EXPECT_TRUE(ended.status.ok());
+  EXPECT_EQ(ended.backend, Backend::kCpu);
+  EXPECT_FALSE(lanes_->gpu_healthy());
 }
 
 }  // namespace

@@ -24,6 +24,7 @@ TEST(Options, Validate_NamesTheField) {
   EXPECT_EQ(field_of([](Options& o) { o.tls_cert = "a"; }), "tls_cert");
   EXPECT_EQ(field_of([](Options& o) { o.tls_key = "a"; }), "tls_key");
   EXPECT_EQ(field_of([](Options& o) { o.tls_client_ca = "a"; }), "tls_client_ca");
+  EXPECT_EQ(field_of([](Options& o) { o.warmup_shapes = {"3x4"}; }), "warmup_shapes");
   EXPECT_EQ(field_of([](Options& o) { o.cpu_threads = -1; }), "cpu_threads");
   EXPECT_EQ(field_of([](Options& o) { o.cpu_engine = "mkl"; }), "cpu_engine");
   EXPECT_EQ(field_of([](Options& o) { o.max_message_bytes = 0; }), "max_message_bytes");

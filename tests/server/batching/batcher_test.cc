@@ -1,6 +1,8 @@
 // The rules of the batcher, one at a time.
 #include "server/batching/batcher.h"
 
+#include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -378,6 +380,47 @@ TEST(Batcher, CanBeMovedWithJobsInside) {
   Batcher second = std::move(first);
 
   EXPECT_THAT(TakeIds(second, kStart + Milliseconds(1)), ElementsAre(1, 2));
+}
+
+// ---- what it tells
+
+TEST(Batcher, DescribesWhatWaitsInEachBucket) {
+  Batcher batcher({});
+  batcher.Add(MakeJob({.id = 1, .size = 8, .count = 3}), kStart);
+  batcher.Add(MakeJob({.id = 2, .size = 32}), kStart + Milliseconds(1));
+  batcher.Add(MakeJob({.id = 3, .client = "bob", .size = 8, .count = 4}), kStart + Milliseconds(2));
+
+  std::vector<BucketSnapshot> buckets;
+  batcher.Describe(Backend::kGpu, buckets);
+
+  ASSERT_EQ(buckets.size(), 2);
+  const BucketSnapshot& small = buckets[buckets[0].bucket.spec().m == 8 ? 0 : 1];
+  EXPECT_EQ(small.backend, Backend::kGpu);
+  EXPECT_EQ(small.jobs, 2);
+  EXPECT_EQ(small.matrices, 7);
+  EXPECT_EQ(small.bytes, 7 * 3 * 8 * 8 * 4);
+  EXPECT_EQ(small.oldest, kStart);
+}
+
+TEST(Batcher, TheOldestOfABucketIsOfThoseStillThere) {
+  Batcher batcher({});
+  auto cancelled = std::make_shared<std::atomic<bool>>(false);
+  batcher.Add(MakeJob({.id = 1, .cancelled = cancelled}), kStart);
+  batcher.Add(MakeJob({.id = 2, .client = "bob"}), kStart + Milliseconds(5));
+  cancelled->store(true);
+  batcher.DropCancelled(0);
+
+  std::vector<BucketSnapshot> buckets;
+  batcher.Describe(Backend::kCpu, buckets);
+
+  ASSERT_EQ(buckets.size(), 1);
+  EXPECT_EQ(buckets[0].jobs, 1);
+  EXPECT_EQ(buckets[0].oldest, kStart + Milliseconds(5));
+
+  TakeIds(batcher, kStart + Milliseconds(6));
+  buckets.clear();
+  batcher.Describe(Backend::kCpu, buckets);
+  EXPECT_TRUE(buckets.empty());
 }
 
 }  // namespace

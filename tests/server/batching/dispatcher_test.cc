@@ -472,5 +472,22 @@ TEST(Dispatcher, WithoutAGpuItsWorkGoesToTheCpuOrIsRefused) {
   EXPECT_THAT(IdsOf(*dispatcher.WaitForBatch(Backend::kCpu)), ElementsAre(4));
 }
 
+TEST(Dispatcher, SnapshotsAllBackendsTheLongestWaitFirst) {
+  std::atomic<std::int64_t> now_ms{0};
+  Dispatcher dispatcher({}, nullptr, [&] { return kStart + Milliseconds(now_ms.load()); });
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.size = 8, .route = Backend::kGpu})).ok());
+  now_ms = 5;
+  ASSERT_TRUE(dispatcher.Submit(OneJob({.size = 16})).ok());
+
+  const std::vector<BucketSnapshot> buckets = dispatcher.Snapshot();
+
+  ASSERT_EQ(buckets.size(), 2);
+  EXPECT_EQ(buckets[0].backend, Backend::kGpu);
+  EXPECT_EQ(buckets[0].bucket.Name(), "factorize f32 8x8 qr");
+  EXPECT_EQ(buckets[0].oldest, kStart);
+  EXPECT_EQ(buckets[1].backend, Backend::kCpu);
+  EXPECT_EQ(buckets[1].oldest, kStart + Milliseconds(5));
+}
+
 }  // namespace
 }  // namespace factord

@@ -121,5 +121,39 @@ TEST(Metrics, DevicesTellTheirState) {
       77);
 }
 
+TEST(Metrics, ASnapshotHasWhatIsExported) {
+  Metrics metrics({}, {"cpu", "gpu0"});
+  Batch batch = OneMatrix();
+  batch.reason = CloseReason::kFull;
+  metrics.BatchEnded(batch, absl::Seconds(2), 1);
+  metrics.RequestStarted(Rpc::kSolve);
+  metrics.RequestEnded(Rpc::kSolve, 3, absl::Milliseconds(4));
+  metrics.Rejected(Reject::kQueueFull);
+  metrics.QueueChanged(7, 800);
+  metrics.SetDeviceHealthy(1, false);
+  metrics.SetDeviceMemory(1, MemoryKind::kPinned, 64);
+
+  const MetricsSnapshot snapshot = metrics.Snapshot();
+
+  const auto rpc = static_cast<std::size_t>(Rpc::kSolve);
+  EXPECT_EQ(snapshot.request_seconds[rpc].total(), 1);
+  EXPECT_NEAR(*snapshot.request_seconds[rpc].Quantile(1), 5e-3, 1e-9);
+  EXPECT_EQ(snapshot.requests_failed[rpc], 1);
+  EXPECT_EQ(snapshot.stage_seconds[static_cast<std::size_t>(Stage::kCompute)].total(), 1);
+  EXPECT_EQ(snapshot.rejects[static_cast<std::size_t>(Reject::kQueueFull)], 1);
+  EXPECT_EQ(snapshot.matrices, 1);
+  EXPECT_EQ(snapshot.queue_jobs, 7);
+  ASSERT_EQ(snapshot.devices.size(), 2);
+  const DeviceSnapshot& gpu = snapshot.devices[1];
+  EXPECT_EQ(gpu.name, "gpu0");
+  EXPECT_FALSE(gpu.healthy);
+  EXPECT_EQ(gpu.busy_seconds, 2);
+  EXPECT_EQ(gpu.batches[static_cast<std::size_t>(CloseReason::kFull)], 1);
+  EXPECT_EQ(gpu.batch_matrices.total(), 1);
+  EXPECT_EQ(gpu.batch_matrices.counts.size(), gpu.batch_matrices.bounds.size() + 1);
+  EXPECT_EQ(gpu.memory_bytes[static_cast<std::size_t>(MemoryKind::kPinned)], 64);
+  EXPECT_EQ(snapshot.devices[0].batch_matrices.total(), 0);
+}
+
 }  // namespace
 }  // namespace factord
