@@ -129,7 +129,7 @@ TEST(Metrics, ASnapshotHasWhatIsExported) {
   metrics.RequestStarted(Rpc::kSolve);
   metrics.RequestEnded(Rpc::kSolve, 3, absl::Milliseconds(4));
   metrics.Rejected(Reject::kQueueFull);
-  metrics.QueueChanged(7, 800);
+  metrics.QueueChanged(7, 800, absl::InfiniteFuture());
   metrics.SetDeviceHealthy(1, false);
   metrics.SetDeviceMemory(1, MemoryKind::kPinned, 64);
 
