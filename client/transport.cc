@@ -39,7 +39,9 @@ std::shared_ptr<grpc::Channel> CreateChannel(const ClientOptions& options) {
   // gRPC's own one second between connection attempts would make most of our retries fail without
   // trying.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // How long an attempt may take at least, whatever gRPC calls it: with TLS it is three round trips
+  // and some arithmetic.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
   if (options.own_connection) arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(

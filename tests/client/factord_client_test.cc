@@ -431,5 +431,13 @@ TEST(ClientOptionsTest, SmallMessageLimit_IsRefused) {
             "max_message_bytes is 1048576, below 4194304");
 }
 
+// gRPC ends the process for metadata that it can not send.
+TEST(ClientOptionsTest, TokenOfTwoLines_IsRefusedAndNotRepeated) {
+  ClientOptions options;
+  options.token = "secret\n";
+  EXPECT_EQ(Client::Create(options).status().message(),
+            "token holds a space, or what is no visible character");
+}
+
 }  // namespace
 }  // namespace factord::client
