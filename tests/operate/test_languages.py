@@ -16,7 +16,6 @@ from harness import UNLIMITED, normal, pb, running, tensor
 ROOT = pathlib.Path(__file__).parents[2]
 EXAMPLES = ROOT / "client" / "examples"
 LANGUAGES = ["python", "cpp", "go", "java", "ruby"]
-HELP = subprocess.run([os.environ["FACTORD_BINARY"], "--help"], capture_output=True, text=True).stdout
 REFUSALS = 'factord_requests_total{code="UNAVAILABLE",rpc="Factorize"}'
 
 
@@ -174,17 +173,23 @@ def keys(tmp_path_factory):
     return folder
 
 
-@pytest.mark.skipif("--tls_cert" not in HELP, reason="this server has no TLS")
-def test_mutual_tls_and_a_token(example, keys):
+@pytest.fixture(scope="module")
+def secured(keys):
+    """(server, environment of the programs): mutual TLS and a token."""
     flags = {"tls_cert": "server.crt", "tls_key": "server.key", "tls_client_ca": "ca.crt", "auth_token_file": "tokens"}
     variables = {"FACTORD_CA": "ca.crt", "FACTORD_CERT": "client.crt", "FACTORD_KEY": "client.key"}
     with running(*(f"--{flag}={keys / name}" for flag, name in flags.items())) as server:
-        environment = {variable: str(keys / name) for variable, name in variables.items()}
-        example.output("stream", server.target, **environment, FACTORD_TOKEN="0123456789abcdef")
-        code, out, err = example.run("stream", server.target, **environment, FACTORD_TOKEN="wrong")
-        assert code not in (0, 2) and "unauthenticated" in words(out + err)
-        code, _, _ = example.run("stream", server.target)
-        assert code not in (0, 2)
+        files = {variable: str(keys / name) for variable, name in variables.items()}
+        yield server, {**files, "FACTORD_TOKEN": "0123456789abcdef"}
+
+
+def test_mutual_tls_and_a_token(example, secured):
+    server, environment = secured
+    example.output("errors", server.target, **environment)
+    code, out, err = example.run("errors", server.target, **{**environment, "FACTORD_TOKEN": "wrong"})
+    assert code not in (0, 2) and "unauthenticated" in words(out + err)
+    code, _, _ = example.run("errors", server.target)
+    assert code not in (0, 2)
 
 
 @pytest.mark.parametrize("program", ["batch", "stream", "errors"])
@@ -193,7 +198,9 @@ def test_without_a_server_they_fail(example, program):
     assert code not in (0, 2) and out + err
 
 
-def test_all_of_it_with_our_python_package(server, tmp_path):
-    out = Example("python", tmp_path).output("client", server.target)
+@pytest.mark.parametrize("is_secured", [False, True], ids=["plain", "tls"])
+def test_all_of_it_with_our_python_package(is_secured, server, secured, tmp_path):
+    server, environment = secured if is_secured else (server, {})
+    out = Example("python", tmp_path).output("client", server.target, **environment)
     assert [line.split(":")[0] for line in out.splitlines()] == ["batch", "stream", "refused", "busy", "late"]
     assert "INVALID_ARGUMENT, qr.sign" in out and "DEADLINE_EXCEEDED" in out

@@ -45,7 +45,7 @@ bool Check(const std::vector<float>& a, const client::QrResult& result) {
 }
 
 int Main(const char* address) {
-  const auto client = client::Client::Create(OptionsFor(address));
+  const auto client = Connect(address);
   if (!client.ok()) {
     std::cerr << "batch: " << client.status() << '\n';
     return 1;

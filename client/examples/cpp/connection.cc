@@ -1,42 +1,39 @@
 #include "client/examples/cpp/connection.h"
 
-#include <grpcpp/security/credentials.h>
-
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <memory>
+#include <utility>
+
+#include "client/tls_credentials.h"
 
 namespace factord::examples {
 namespace {
 
-// Empty where the variable is not set.
-std::string FileNamedBy(const char* variable) {
-  const char* path = std::getenv(variable);
-  if (path == nullptr) return "";
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::shared_ptr<grpc::ChannelCredentials> TlsCredentials() {
-  grpc::SslCredentialsOptions options;
-  options.pem_root_certs = FileNamedBy("FACTORD_CA");
-  options.pem_cert_chain = FileNamedBy("FACTORD_CERT");  // this and the next for mutual TLS
-  options.pem_private_key = FileNamedBy("FACTORD_KEY");
-  const auto tls = grpc::SslCredentials(options);
-  const char* token = std::getenv("FACTORD_TOKEN");
-  if (token == nullptr) return tls;
-  // authorization: Bearer TOKEN, with every call.
-  return grpc::CompositeChannelCredentials(tls, grpc::AccessTokenCredentials(token));
+// Empty where it is not set.
+std::string Variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 }  // namespace
 
-client::ClientOptions OptionsFor(const std::string& address) {
+absl::StatusOr<client::ClientOptions> OptionsFor(const std::string& address) {
   client::ClientOptions options;
   options.target = address;
-  if (std::getenv("FACTORD_CA") != nullptr) options.credentials = TlsCredentials();
+  if (const std::string ca = Variable("FACTORD_CA"); !ca.empty()) {
+    // Certificate and key are for mutual TLS; empty elsewhere.
+    auto credentials = client::TlsCredentials(
+        {.ca = ca, .certificate = Variable("FACTORD_CERT"), .key = Variable("FACTORD_KEY")});
+    if (!credentials.ok()) return credentials.status();
+    options.credentials = *std::move(credentials);
+    options.token = Variable("FACTORD_TOKEN");  // authorization: Bearer TOKEN, with every call
+  }
   return options;
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Connect(const std::string& address) {
+  absl::StatusOr<client::ClientOptions> options = OptionsFor(address);
+  if (!options.ok()) return options.status();
+  return client::Client::Create(*std::move(options));
 }
 
 }  // namespace factord::examples

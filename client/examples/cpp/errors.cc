@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/examples/cpp/connection.h"
 #include "client/examples/cpp/matrix.h"
@@ -79,13 +80,13 @@ bool ShowDeadline(client::Client& client) {
 }
 
 int Main(const char* address) {
-  const client::ClientOptions options = OptionsFor(address);
-  const auto client = client::Client::Create(options);
-  if (!client.ok()) {
+  const absl::StatusOr<client::ClientOptions> options = OptionsFor(address);
+  const auto client = Connect(address);
+  if (!options.ok() || !client.ok()) {
     std::cerr << "errors: " << client.status() << '\n';
     return 1;
   }
-  return ShowRefusal(**client) && ShowBusy(options) && ShowDeadline(**client) ? 0 : 1;
+  return ShowRefusal(**client) && ShowBusy(*options) && ShowDeadline(**client) ? 0 : 1;
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr int kRows = 4000;
 constexpr int kColumns = 1000;
 
 int Main(const char* address) {
-  const auto client = client::Client::Create(OptionsFor(address));
+  const auto client = Connect(address);
   if (!client.ok()) {
     std::cerr << "stream: " << client.status() << '\n';
     return 1;

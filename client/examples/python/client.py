@@ -7,7 +7,6 @@ import sys
 import factord
 import grpc
 import numpy as np
-from connection import tls_credentials
 
 
 def check(name: str, a: np.ndarray, q: np.ndarray, r: np.ndarray, bound: float) -> None:
@@ -19,8 +18,10 @@ def check(name: str, a: np.ndarray, q: np.ndarray, r: np.ndarray, bound: float) 
 
 
 rng = np.random.default_rng(4)
+ca, certificate, key, token = (os.environ.get(f"FACTORD_{name}") for name in ("CA", "CERT", "KEY", "TOKEN"))
+credentials = factord.tls_credentials(ca, certificate, key) if ca else None
 retry = factord.RetryPolicy(max_attempts=100)
-with factord.Client(sys.argv[1], credentials=tls_credentials(), retry=retry) as client:
+with factord.Client(sys.argv[1], credentials=credentials, token=token if ca else None, retry=retry) as client:
     a = rng.standard_normal((1000, 32, 32)).astype(np.float32)
     check("batch", a, *client.qr(a, timeout=60), bound=1e-6)
 
