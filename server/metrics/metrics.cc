@@ -1,6 +1,7 @@
 #include "server/metrics/metrics.h"
 
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -30,6 +31,11 @@ constexpr absl::string_view kGrpcCodeNames[] = {
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
+static_assert(std::size(kGrpcCodeNames) == kGrpcCodes);
+
+constexpr int kUnknownCode = 2;
+
+bool IsGrpcCode(int code) { return code >= 0 && code < kGrpcCodes; }
 
 prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
                                                   const char* help) {
@@ -90,6 +96,10 @@ double SumOf(const std::array<std::array<prometheus::Counter*, kSize>, kOps>& ch
 }
 
 }  // namespace
+
+absl::string_view GrpcCodeName(int code) {
+  return kGrpcCodeNames[IsGrpcCode(code) ? code : kUnknownCode];
+}
 
 Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices,
                  std::function<absl::Time()> clock)
@@ -159,6 +169,9 @@ Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices
       &Counters(registry, "factord_received_bytes_total", "Request messages received.").Add({});
   sent_ =
       &Counters(registry, "factord_sent_bytes_total", "Response messages handed to gRPC.").Add({});
+  spans_dropped_ = &Counters(registry, "factord_spans_dropped_total",
+                             "Spans of sampled requests that did not reach the trace file.")
+                        .Add({});
   Gauges(registry, "factord_build_info", "1; what is running.")
       .Add({{"version", build.version},
             {"grpc", build.grpc},
@@ -201,9 +214,9 @@ void Metrics::BindDevices(const std::vector<std::string>& names) {
 void Metrics::RequestStarted(Rpc rpc) { in_flight_[Index(rpc)]->Increment(); }
 
 void Metrics::RequestEnded(Rpc rpc, int grpc_code, absl::Duration duration) {
-  const bool known = grpc_code >= 0 && grpc_code < kGrpcCodes;
   in_flight_[Index(rpc)]->Decrement();
-  requests_[Index(rpc)][known ? static_cast<std::size_t>(grpc_code) : 2]->Increment();
+  const int code = IsGrpcCode(grpc_code) ? grpc_code : kUnknownCode;
+  requests_[Index(rpc)][static_cast<std::size_t>(code)]->Increment();
   request_seconds_[Index(rpc)]->Observe(absl::ToDoubleSeconds(duration));
 }
 

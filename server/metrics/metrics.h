@@ -28,6 +28,10 @@
 
 namespace factord {
 
+inline constexpr int kGrpcCodes = 17;
+// "OK", "CANCELLED", ...; "UNKNOWN" where there is no such code.
+absl::string_view GrpcCodeName(int code);
+
 struct BuildInfo {
   std::string version;
   std::string grpc;
@@ -79,6 +83,7 @@ class Metrics {
   void StreamClosed() { streams_->Decrement(); }
   void Received(std::int64_t bytes) { received_->Increment(static_cast<double>(bytes)); }
   void Sent(std::int64_t bytes) { sent_->Increment(static_cast<double>(bytes)); }
+  void SpansDropped(std::int64_t spans) { spans_dropped_->Increment(static_cast<double>(spans)); }
   void SetServing(bool serving) { serving_->Set(serving ? 1 : 0); }
 
   // Not of one instant: values move while others are read.
@@ -89,8 +94,6 @@ class Metrics {
   static constexpr std::size_t Index(Enum value) {
     return static_cast<std::size_t>(value);
   }
-
-  static constexpr int kGrpcCodes = 17;
 
   struct Device {
     std::string name;
@@ -127,6 +130,7 @@ class Metrics {
   prometheus::Gauge* serving_;
   prometheus::Counter* received_;
   prometheus::Counter* sent_;
+  prometheus::Counter* spans_dropped_;
 };
 
 }  // namespace factord
