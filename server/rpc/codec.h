@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "factord/v1/factord.pb.h"
 #include "server/core/job.h"
 #include "server/core/spec.h"
@@ -89,11 +90,25 @@ absl::StatusOr<DecodedRequest> Decode(const v1::SolveRequest& request, DataMode 
 // Statuses listed in one response; more are only counted, so that a response stays bounded.
 inline constexpr std::int64_t kMaxStatuses = 65'536;
 
+// How one job of a request went.
+struct JobRun {
+  absl::Time queued;
+  StageTimes times;
+  std::int64_t matrices = 0;
+  std::int64_t batch_matrices = 0;
+  Backend backend = Backend::kCpu;
+  std::string_view path;
+};
+
+// Of these, the first so many of a request are kept.
+inline constexpr std::size_t kMaxRuns = 64;
+
 // What a finished request has to say beside its tensors' data.
 struct Outcome {
   std::vector<std::vector<MatrixFailure>> failures;  // of each item, by ascending index
   std::vector<std::span<const std::int32_t>> ranks;  // of each item; kSolve
   v1::RunReport report;
+  std::vector<JobRun> runs;  // where the caller asked for traces
 };
 
 // The response to `request`; `outcome` null: only the tensors' dims (a stream's header). With

@@ -1,8 +1,11 @@
 #include "server/rpc/factorization_service.h"
 
+#include "server/rpc/caller.h"
 #include "server/rpc/explain.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/refusal.h"
+#include "server/rpc/request_end.h"
+#include "server/rpc/request_start.h"
 #include "server/rpc/stream_call.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/wire.h"
@@ -18,14 +21,15 @@ template <typename Answer>
 grpc::ServerUnaryReactor* AnswerAtOnce(Rpc rpc, grpc::CallbackServerContext* grpc_context,
                                        const grpc::ByteBuffer& request, grpc::ByteBuffer* response,
                                        ServiceContext& context, Answer answer) {
-  const absl::Time arrived = absl::Now();
+  RequestRecord record = StartRecord(RecordKind::kCall, rpc, *grpc_context, context);
+  record.client = CallerOf(*grpc_context, context.tokens.get()).client;
   context.metrics->RequestStarted(rpc);
   const auto reply = answer(request, context);
   if (reply.ok()) *response = JoinBulk(*reply, {});
   CountRefusal(reply.status(), *context.metrics);
   context.refusals.Add(rpc, reply.status(), absl::Now());
-  context.metrics->RequestEnded(rpc, static_cast<int>(reply.status().code()),
-                                absl::Now() - arrived);
+  record.status = reply.status();
+  EndRequest(record, static_cast<int>(reply.status().code()), context);
   auto* reactor = grpc_context->DefaultReactor();
   reactor->Finish(ToGrpcStatus(reply.status()));
   return reactor;
@@ -34,7 +38,9 @@ grpc::ServerUnaryReactor* AnswerAtOnce(Rpc rpc, grpc::CallbackServerContext* grp
 }  // namespace
 
 FactorizationService::FactorizationService(ServiceContext& context)
-    : context_(context), streams_(kStreamTick) {}
+    : context_(context), streams_(kStreamTick) {
+  streams_.Add(context_.request_log);
+}
 
 void FactorizationService::BeginDrain() {
   context_.draining.store(true);

@@ -148,6 +148,7 @@ std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
 
 absl::Status Request::Run(const Caller& caller, JobDone job_done, Finished finished) {
   cancelled_ = caller.cancelled;
+  traced_ = caller.traced;
   std::vector<std::unique_ptr<Job>> jobs = MakeJobs(caller);
   {
     absl::MutexLock lock(&mutex_);
@@ -213,6 +214,14 @@ void Request::Merge(const Job& job) {
   KeepLargest(absl::ToInt64Nanoseconds(job.times.unpack), report.unpack_ns(), report,
               &R::set_unpack_ns);
   KeepLargest(absl::ToInt64Nanoseconds(job.times.run), report.run_ns(), report, &R::set_run_ns);
+  if (traced_ && outcome_.runs.size() < kMaxRuns) {
+    outcome_.runs.push_back({.queued = job.queued,
+                             .times = job.times,
+                             .matrices = job.count,
+                             .batch_matrices = job.batch_matrices,
+                             .backend = job.backend,
+                             .path = job.path});
+  }
 }
 
 Outcome Request::TakeOutcome() {

@@ -23,6 +23,7 @@ struct Caller {
   std::string client;  // the fairness key
   absl::Time deadline = absl::InfiniteFuture();
   std::shared_ptr<std::atomic<bool>> cancelled = std::make_shared<std::atomic<bool>>(false);
+  bool traced = false;  // wants to know how each job ran
 };
 
 // FAILED_PRECONDITION where the request asks for a backend that is not here.
@@ -65,7 +66,7 @@ class Request : public std::enable_shared_from_this<Request> {
   // called. `job_done` may be empty.
   absl::Status Run(const Caller& caller, JobDone job_done, Finished finished);
 
-  // After `finished` with OK: what the response says, and its tensors' data, one for each output
+  // After `finished`: what the response says and, with OK, its tensors' data, one for each output
   // tensor.
   Outcome TakeOutcome();
   std::vector<OutPayload> OutputPayloads();
@@ -94,6 +95,7 @@ class Request : public std::enable_shared_from_this<Request> {
 
   // Constant after Run.
   std::shared_ptr<std::atomic<bool>> cancelled_;
+  bool traced_ = false;
   JobDone job_done_;
   Finished finished_;
 

@@ -22,7 +22,9 @@
 #include "server/metrics/metrics.h"
 #include "server/rpc/codec.h"
 #include "server/rpc/refusal_log.h"
+#include "server/rpc/request_log.h"
 #include "server/security/auth_tokens.h"
+#include "server/trace/span_exporter.h"
 
 namespace factord {
 
@@ -57,6 +59,9 @@ struct ServiceContext {
   // request, until its connection is gone, which a server that has shut down does not wait for.
   std::shared_ptr<Metrics> metrics;
   std::shared_ptr<ByteBudget> budget;
+  std::shared_ptr<RequestLog> request_log = std::make_shared<RequestLog>();
+  SpanExporter* spans = nullptr;  // null: no traces
+  double trace_sample_ratio = 0;  // of the requests that do not say whether they are sampled
   std::vector<BackendDescription> backends;  // at least one
   std::shared_ptr<const TokenFile> tokens;   // null: callers need none
   Limits limits;

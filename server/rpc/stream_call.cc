@@ -10,6 +10,7 @@
 #include "server/rpc/caller.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/refusal.h"
+#include "server/rpc/request_start.h"
 
 namespace factord {
 namespace {
@@ -53,7 +54,11 @@ absl::StatusOr<absl::Time> DeadlineOf(const v1::Start& start, absl::Time arrived
 StreamCall::StreamCall(grpc::CallbackServerContext* grpc_context, ServiceContext& context)
     : context_(context),
       grpc_context_(grpc_context),
-      stream_caller_(CallerOf(*grpc_context, context.tokens.get())) {}
+      stream_record_(
+          StartRecord(RecordKind::kStream, Rpc::kFactorizeStream, *grpc_context, context)),
+      stream_caller_(CallerOf(*grpc_context, context.tokens.get())) {
+  stream_record_.client = stream_caller_.client;
+}
 
 StreamCall* StreamCall::Start(grpc::CallbackServerContext* grpc_context, ServiceContext& context,
                               StreamRegistry& registry) {
@@ -132,8 +137,11 @@ absl::Status StreamCall::HandleStart(const v1::Start& start,
                         absl::StrCat("has ", id.size(), " bytes; must have 1 to ", kMaxIdBytes));
   }
   Entry entry;
-  entry.arrived = entry.last_chunk = absl::Now();
+  entry.last_chunk = absl::Now();
+  entry.record =
+      std::make_shared<RequestRecord>(RecordWithin(stream_record_, id, entry.last_chunk));
   entry.caller.client = stream_caller_.client;
+  entry.caller.traced = stream_record_.traced;
   {
     absl::MutexLock lock(&mutex_);
     if (entries_.contains(id)) {
@@ -164,9 +172,13 @@ absl::Status StreamCall::Accept(const std::string& id, Entry& entry, const v1::S
                                 const ReceivedMessage<v1::StreamRequest>& message) {
   RETURN_IF_ERROR(CheckAccepting(context_));
   ASSIGN_OR_RETURN(entry.caller.deadline,
-                   DeadlineOf(start, entry.arrived, stream_caller_.deadline));
+                   DeadlineOf(start, entry.record->arrived, stream_caller_.deadline));
   ASSIGN_OR_RETURN(DecodedRequest decoded,
                    DecodeOperation(start, message.payload_sizes, context_.limits));
+  {
+    absl::MutexLock lock(&mutex_);
+    entry.record->Decoded(decoded);
+  }
   ASSIGN_OR_RETURN(entry.request, Request::Create(std::move(decoded), context_));
   entry.request->CopyPayloads(message.split.payloads);
   entry.upload.emplace(entry.request->decoded());
@@ -178,10 +190,10 @@ absl::Status StreamCall::Accept(const std::string& id, Entry& entry, const v1::S
       Encode(entry.request->decoded(), nullptr, /*placeholders=*/false);
   {
     absl::MutexLock lock(&mutex_);
-    if (!IsCurrent(id, entry.serial))
+    if (FindCurrent(id, entry.serial) == entries_.end())
       return absl::OkStatus();  // the stream was cancelled meanwhile
     entries_[id] = entry;
-    Send(response, {}, std::nullopt);
+    Send(response, {}, nullptr);
   }
   if (complete) RunRequest(id);
   return absl::OkStatus();
@@ -247,7 +259,8 @@ void StreamCall::RunRequest(const std::string& id) {
     request = entry.request;
     caller = entry.caller;
     serial = entry.serial;
-    const absl::Duration upload_time = absl::Now() - entry.arrived;
+    entry.record->in_memory = absl::Now();
+    const absl::Duration upload_time = *entry.record->in_memory - entry.record->arrived;
     request->set_decode_time(upload_time);
     context_.metrics->StageEnded(Stage::kDecode, upload_time);
   }

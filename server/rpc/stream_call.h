@@ -17,6 +17,7 @@
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/decode_message.h"
 #include "server/rpc/request.h"
+#include "server/rpc/request_record.h"
 #include "server/rpc/stream_registry.h"
 #include "server/rpc/upload.h"
 
@@ -50,20 +51,15 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   // One unfinished request. `serial` tells it from a later one of the same id.
   struct Entry {
     std::uint64_t serial = 0;
-    absl::Time arrived;
+    std::shared_ptr<RequestRecord> record;
     Caller caller;
     std::shared_ptr<Request> request;
     std::optional<Upload> upload;  // until its last byte is here
     absl::Time last_chunk;
   };
-  // What a Done ends: its request's arrival, and how it ended.
-  struct Ending {
-    absl::Time arrived;
-    absl::StatusCode code;
-  };
   struct Outgoing {
     grpc::ByteBuffer buffer;
-    std::optional<Ending> ends;
+    std::shared_ptr<RequestRecord> ends;  // null: it is no Done
   };
 
   StreamCall(grpc::CallbackServerContext* grpc_context, ServiceContext& context);
@@ -95,19 +91,22 @@ class StreamCall final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AbandonAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(const v1::StreamResponse& response, std::span<const OutPayload> payloads,
-            std::optional<Ending> ends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+            std::shared_ptr<RequestRecord> ends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WriteNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FinishIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsCurrent(const std::string& id, std::uint64_t serial) const
+  // entries_.end() where that request is over.
+  std::map<std::string, Entry>::iterator FindCurrent(const std::string& id, std::uint64_t serial)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   ServiceContext& context_;
   grpc::CallbackServerContext* const grpc_context_;
+  RequestRecord stream_record_;
   const Caller stream_caller_;
   std::shared_ptr<StreamCall> self_;  // until OnDone
   grpc::ByteBuffer incoming_;         // the reading thread's
 
   absl::Mutex mutex_;
+  // Their records are written and read under the mutex too.
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::uint64_t next_serial_ ABSL_GUARDED_BY(mutex_) = 0;
   // The latest ids that ended: chunks that were under way then are let go. Once some are forgotten,

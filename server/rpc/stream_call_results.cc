@@ -6,6 +6,7 @@
 #include "grpcpp/server_context.h"
 #include "server/core/errors.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/request_end.h"
 #include "server/rpc/stream_call.h"
 
 namespace factord {
@@ -25,7 +26,8 @@ void StreamCall::OnJobDone(const std::string& id, std::uint64_t serial, Request&
   const auto owner = request.shared_from_this();
   const absl::Time start = absl::Now();
   absl::MutexLock lock(&mutex_);
-  if (!IsCurrent(id, serial)) return;
+  const auto found = FindCurrent(id, serial);
+  if (found == entries_.end()) return;
   const Item& item = decoded.items[job.item];
   for (std::size_t i = 0; i < item.output_tensors; ++i) {
     const std::size_t tensor = item.first_output + i;
@@ -42,21 +44,23 @@ void StreamCall::OnJobDone(const std::string& id, std::uint64_t serial, Request&
       chunk.set_tensor(static_cast<int>(tensor));
       chunk.set_offset(offset);
       chunk.set_data(PlaceholderOf(0));
-      Send(response, {&payload, 1}, std::nullopt);
+      Send(response, {&payload, 1}, nullptr);
     }
   }
-  context_.metrics->StageEnded(Stage::kEncode, absl::Now() - start);
+  const absl::Time encoded = absl::Now();
+  found->second.record->Encoded(start, encoded);
+  context_.metrics->StageEnded(Stage::kEncode, encoded - start);
 }
 
 void StreamCall::OnFinished(const std::string& id, std::uint64_t serial, Request& request,
                             const absl::Status& status) {
+  const Outcome outcome = request.TakeOutcome();
   v1::StreamResult result;
-  if (status.ok()) {
-    const Outcome outcome = request.TakeOutcome();
-    result = Encode(request.decoded(), &outcome, /*placeholders=*/false);
-  }
+  if (status.ok()) result = Encode(request.decoded(), &outcome, /*placeholders=*/false);
   absl::MutexLock lock(&mutex_);
-  if (!IsCurrent(id, serial)) return;
+  const auto found = FindCurrent(id, serial);
+  if (found == entries_.end()) return;
+  found->second.record->Ran(outcome);
   EndLocked(id, status, status.ok() ? &result : nullptr);
   FinishIfOver();
 }
@@ -81,7 +85,8 @@ void StreamCall::EndLocked(const std::string& id, const absl::Status& status,
   done.set_request_id(id);
   *done.mutable_status() = ToRpcStatus(status);
   if (result != nullptr) done.mutable_result()->Swap(result);
-  const absl::Time arrived = entries_[id].arrived;
+  std::shared_ptr<RequestRecord> record = std::move(entries_[id].record);
+  record->status = status;
   entries_.erase(id);
   if (ended_.insert(id).second) ended_order_.push_back(id);
   if (ended_order_.size() > kEndedIdsKept) {
@@ -89,43 +94,38 @@ void StreamCall::EndLocked(const std::string& id, const absl::Status& status,
     ended_order_.pop_front();
     ended_forgotten_ = true;
   }
-  Send(response, {}, Ending{arrived, status.code()});
+  Send(response, {}, std::move(record));
 }
 
 void StreamCall::AbandonAll() {
   for (auto& [id, entry] : entries_) {
     entry.caller.cancelled->store(true);
-    context_.metrics->RequestEnded(Rpc::kFactorizeStream, grpc::CANCELLED,
-                                   absl::Now() - entry.arrived);
+    EndRequest(*entry.record, grpc::CANCELLED, context_);
   }
   if (!entries_.empty()) context_.dispatcher->NotifyCancelled();
   entries_.clear();
   const std::size_t keep = writing_ ? 1 : 0;
   for (std::size_t i = keep; i < outgoing_.size(); ++i) {
-    if (outgoing_[i].ends) {
-      context_.metrics->RequestEnded(Rpc::kFactorizeStream, grpc::CANCELLED,
-                                     absl::Now() - outgoing_[i].ends->arrived);
-    }
+    if (outgoing_[i].ends) EndRequest(*outgoing_[i].ends, grpc::CANCELLED, context_);
   }
   outgoing_.resize(keep);
 }
 
-bool StreamCall::IsCurrent(const std::string& id, std::uint64_t serial) const {
+std::map<std::string, StreamCall::Entry>::iterator StreamCall::FindCurrent(const std::string& id,
+                                                                           std::uint64_t serial) {
   const auto found = entries_.find(id);
-  return found != entries_.end() && found->second.serial == serial;
+  return found != entries_.end() && found->second.serial == serial ? found : entries_.end();
 }
 
 // ---- writing
 
 void StreamCall::Send(const v1::StreamResponse& response, std::span<const OutPayload> payloads,
-                      std::optional<Ending> ends) {
+                      std::shared_ptr<RequestRecord> ends) {
   if (fatal_ || finished_) {
-    if (ends)
-      context_.metrics->RequestEnded(Rpc::kFactorizeStream, grpc::CANCELLED,
-                                     absl::Now() - ends->arrived);
+    if (ends) EndRequest(*ends, grpc::CANCELLED, context_);
     return;
   }
-  outgoing_.push_back({JoinBulk(response, payloads), ends});
+  outgoing_.push_back({JoinBulk(response, payloads), std::move(ends)});
   if (!writing_) WriteNext();
 }
 
@@ -142,11 +142,8 @@ void StreamCall::WriteNext() {
 void StreamCall::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mutex_);
   writing_ = false;
-  if (outgoing_.front().ends) {
-    const Ending ending = *outgoing_.front().ends;
-    context_.metrics->RequestEnded(Rpc::kFactorizeStream,
-                                   ok ? static_cast<int>(ending.code) : grpc::CANCELLED,
-                                   absl::Now() - ending.arrived);
+  if (const auto& record = outgoing_.front().ends) {
+    EndRequest(*record, ok ? static_cast<int>(record->status.code()) : grpc::CANCELLED, context_);
   }
   outgoing_.pop_front();
   if (!ok && !fatal_) {
@@ -174,6 +171,7 @@ void StreamCall::FinishIfOver() {
         Overloaded("DRAINING", "the server is shutting down; try another one", absl::Seconds(1));
   }
   finished_ = true;
+  stream_record_.status = status;
   Finish(ToGrpcStatus(status));
 }
 
@@ -191,6 +189,7 @@ void StreamCall::OnDone() {
     absl::MutexLock lock(&mutex_);
     finished_ = true;
     AbandonAll();
+    EndRequest(stream_record_, static_cast<int>(stream_record_.status.code()), context_);
   }
   context_.CallEnded();
   self_.reset();
@@ -211,7 +210,7 @@ absl::Status StreamCall::CheckTime(const Entry& entry, absl::Time now) const {
   const absl::Duration allowed =
       context_.upload_timeout +
       absl::Seconds(static_cast<double>(entry.upload->total_bytes()) / kMinUploadBytesPerSecond);
-  if (now - entry.arrived >= allowed) {
+  if (now - entry.record->arrived >= allowed) {
     return absl::DeadlineExceededError(absl::StrCat("the upload took longer than ",
                                                     absl::FormatDuration(allowed), ": ",
                                                     entry.upload->Progress()));

@@ -9,6 +9,8 @@
 #include "server/rpc/decode_message.h"
 #include "server/rpc/grpc_status.h"
 #include "server/rpc/refusal.h"
+#include "server/rpc/request_end.h"
+#include "server/rpc/request_start.h"
 
 namespace factord {
 namespace {
@@ -44,8 +46,10 @@ UnaryCall<ProtoRequest>::UnaryCall(Rpc rpc, grpc::CallbackServerContext* grpc_co
     : rpc_(rpc),
       context_(context),
       response_(response),
-      arrived_(absl::Now()),
+      record_(StartRecord(RecordKind::kCall, rpc, *grpc_context, context)),
       caller_(CallerOf(*grpc_context, context.tokens.get())) {
+  record_.client = caller_.client;
+  caller_.traced = record_.traced;
   context_.CallStarted();
   context_.metrics->RequestStarted(rpc_);
   context_.metrics->Received(static_cast<std::int64_t>(request->Length()));
@@ -72,29 +76,35 @@ absl::StatusOr<std::shared_ptr<Request>> UnaryCall<ProtoRequest>::Accept(
       DecodeMessage<ProtoRequest>(buffer, WireLimits::ForTensors(context_.limits.max_tensors)));
   ASSIGN_OR_RETURN(DecodedRequest decoded, Decode(message.proto, DataMode::kInline,
                                                   message.payload_sizes, context_.limits));
+  record_.Decoded(decoded);
   RETURN_IF_ERROR(CheckReplySize(decoded, context_.limits));
   ASSIGN_OR_RETURN(std::shared_ptr<Request> request, Request::Create(std::move(decoded), context_));
   request->CopyPayloads(message.split.payloads);
-  request->set_decode_time(absl::Now() - arrived_);
-  context_.metrics->StageEnded(Stage::kDecode, absl::Now() - arrived_);
+  record_.in_memory = absl::Now();
+  const absl::Duration decode_time = *record_.in_memory - record_.arrived;
+  request->set_decode_time(decode_time);
+  context_.metrics->StageEnded(Stage::kDecode, decode_time);
   return request;
 }
 
 template <typename ProtoRequest>
 void UnaryCall<ProtoRequest>::Reply(Request& request, const absl::Status& status) {
-  if (!status.ok()) return End(status);
   const absl::Time start = absl::Now();
   const Outcome outcome = request.TakeOutcome();
+  record_.Ran(outcome);
+  if (!status.ok()) return End(status);
   const v1::StreamResult result = Encode(request.decoded(), &outcome, /*placeholders=*/true);
   *response_ = JoinBulk(ResponseOf(result), request.OutputPayloads());
-  context_.metrics->StageEnded(Stage::kEncode, absl::Now() - start);
+  const absl::Time end = absl::Now();
+  record_.Encoded(start, end);
+  context_.metrics->StageEnded(Stage::kEncode, end - start);
   context_.metrics->Sent(static_cast<std::int64_t>(response_->Length()));
   End(absl::OkStatus());
 }
 
 template <typename ProtoRequest>
 void UnaryCall<ProtoRequest>::End(const absl::Status& status) {
-  code_ = status.code();
+  record_.status = status;
   context_.refusals.Add(rpc_, status, absl::Now());
   Finish(ToGrpcStatus(status));
 }
@@ -107,7 +117,7 @@ void UnaryCall<ProtoRequest>::OnCancel() {
 
 template <typename ProtoRequest>
 void UnaryCall<ProtoRequest>::OnDone() {
-  context_.metrics->RequestEnded(rpc_, static_cast<int>(code_), absl::Now() - arrived_);
+  EndRequest(record_, static_cast<int>(record_.status.code()), context_);
   context_.CallEnded();
   delete this;
 }

@@ -9,6 +9,7 @@
 #include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "server/rpc/request.h"
+#include "server/rpc/request_record.h"
 #include "server/rpc/service_context.h"
 
 namespace factord {
@@ -32,9 +33,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const Rpc rpc_;
   ServiceContext& context_;
   grpc::ByteBuffer* const response_;
-  const absl::Time arrived_;
-  const Caller caller_;
-  absl::StatusCode code_ = absl::StatusCode::kOk;
+  RequestRecord record_;
+  Caller caller_;
 };
 
 }  // namespace factord
