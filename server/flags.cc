@@ -104,7 +104,15 @@ ABSL_FLAG(absl::Duration, grace_period, kDefaults.grace_period,
           "After that: how long accepted requests get to finish.");
 ABSL_FLAG(double, tune_seconds, 180, "About how long to measure.");
 ABSL_FLAG(std::string, output, "", "Where to write the routing table. Empty: stdout.");
-ABSL_FLAG(std::string, log_level, "info", "Least severe of what is logged, to stderr.");
+ABSL_FLAG(std::string, log_format, kDefaults.log_format,
+          "How log lines on stderr look: human, or json (one object a line).");
+ABSL_FLAG(std::string, log_level, kDefaults.log_level,
+          "Least severe of what is logged. SIGUSR1: one level more, SIGUSR2: one less.");
+ABSL_FLAG(std::string, trace_file, kDefaults.trace_file,
+          "Where the spans of sampled requests are appended, as OTLP/JSON lines; SIGHUP opens it "
+          "anew. Empty: nowhere.");
+ABSL_FLAG(double, trace_sample_ratio, kDefaults.trace_sample_ratio,
+          "Part of the requests without a traceparent that is sampled, 0 to 1.");
 ABSL_FLAG(std::string, flagfile, "",
           "More flags, one on each line; lines that start with # are left out.");
 
@@ -302,7 +310,11 @@ const std::vector<FlagGroup>& FlagGroups() {
       {"Streams",
        {{"chunk_bytes", "BYTES"}, {"upload_timeout", "DURATION"}, {"stall_timeout", "DURATION"}}},
       {"Stopping", {{"drain_delay", "DURATION"}, {"grace_period", "DURATION"}}},
-      {"Logs", {{"log_level", "trace|debug|info|warning|error|off"}}},
+      {"Logs and traces",
+       {{"log_format", "human|json"},
+        {"log_level", "trace|debug|info|warning|error|off"},
+        {"trace_file", "FILE"},
+        {"trace_sample_ratio", "RATIO"}}},
       {"factord --probe", {{"probe", "ADDRESS"}, {"tls_ca", "FILE"}}},
       {"factord tune", {{"tune_seconds", "SECONDS"}, {"output", "FILE"}}},
   };
@@ -350,6 +362,10 @@ Options OptionsFromFlags() {
   options.stall_timeout = absl::GetFlag(FLAGS_stall_timeout);
   options.drain_delay = absl::GetFlag(FLAGS_drain_delay);
   options.grace_period = absl::GetFlag(FLAGS_grace_period);
+  options.log_format = absl::GetFlag(FLAGS_log_format);
+  options.log_level = absl::GetFlag(FLAGS_log_level);
+  options.trace_file = absl::GetFlag(FLAGS_trace_file);
+  options.trace_sample_ratio = absl::GetFlag(FLAGS_trace_sample_ratio);
   return options;
 }
 

@@ -12,7 +12,6 @@
 
 ABSL_DECLARE_FLAG(double, tune_seconds);
 ABSL_DECLARE_FLAG(std::string, output);
-ABSL_DECLARE_FLAG(std::string, log_level);
 ABSL_DECLARE_FLAG(std::string, probe);
 ABSL_DECLARE_FLAG(std::string, tls_ca);
 ABSL_DECLARE_FLAG(std::string, tls_cert);

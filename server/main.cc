@@ -1,10 +1,6 @@
 // factord: the command line, a Server, and signals.
 #include <malloc.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -13,10 +9,11 @@
 #include "absl/flags/flag.h"
 #include "grpc/grpc.h"
 #include "server/flags.h"
+#include "server/logging/setup.h"
 #include "server/probe.h"
 #include "server/server.h"
+#include "server/signals.h"
 #include "server/tune_command.h"
-#include "spdlog/sinks/stdout_color_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace {
@@ -29,38 +26,19 @@ void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
 }
 
+// Once the command line was read, if it says so.
+bool logs_json = false;
+
 // Of a command that ended with `status`; says what went wrong.
 int ExitCode(const absl::Status& status) {
   if (status.ok()) return 0;
-  std::fprintf(stderr, "factord: %s\n", std::string(status.message()).c_str());
+  const std::string message(status.message());
+  if (logs_json) {
+    spdlog::critical(message);
+  } else {
+    std::fprintf(stderr, "factord: %s\n", message.c_str());
+  }
   return absl::IsInvalidArgument(status) ? 2 : 1;
-}
-
-// The first signal asks for a drain, the second one ends the process. A handler, not a blocked
-// signal that one thread waits for: OpenBLAS starts threads before main, and those would get it.
-sem_t signalled;
-
-void OnSignal(int) {
-  static std::atomic<int> signals{0};
-  if (signals.fetch_add(1) > 0) {
-    constexpr char kMessage[] = "factord: second signal: leaving at once\n";
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1);
-    std::_Exit(1);
-  }
-  sem_post(&signalled);
-}
-
-void HandleSignals() {
-  sem_init(&signalled, 0, 0);
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  action.sa_flags = SA_RESTART;
-  for (int signal : {SIGTERM, SIGINT}) sigaction(signal, &action, nullptr);
-}
-
-void WaitForSignal() {
-  while (sem_wait(&signalled) != 0) {  // interrupted
-  }
 }
 
 }  // namespace
@@ -78,8 +56,9 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::vector<std::string>& words = line->words;
-  spdlog::set_default_logger(spdlog::stderr_color_mt("factord"));
-  spdlog::set_level(spdlog::level::from_str(absl::GetFlag(FLAGS_log_level)));
+  const factord::Options options = factord::OptionsFromFlags();
+  factord::SetUpLogging(options.log_format, options.log_level);
+  logs_json = options.log_format == "json";
 
   if (words.size() > 1 || (words.size() == 1 && words[0] != "tune")) {
     std::fprintf(stderr, "factord: expected flags, or the command tune; not %s\n",
@@ -87,8 +66,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (!words.empty()) {
-    return ExitCode(factord::TuneCommand(factord::OptionsFromFlags(),
-                                         absl::Seconds(absl::GetFlag(FLAGS_tune_seconds)),
+    return ExitCode(factord::TuneCommand(options, absl::Seconds(absl::GetFlag(FLAGS_tune_seconds)),
                                          absl::GetFlag(FLAGS_output)));
   }
 
@@ -100,8 +78,8 @@ int main(int argc, char** argv) {
                                     .tls_cert = absl::GetFlag(FLAGS_tls_cert),
                                     .tls_key = absl::GetFlag(FLAGS_tls_key)}));
   }
-  HandleSignals();
-  const auto server = factord::Server::Create(factord::OptionsFromFlags());
+  factord::Signals signals;
+  const auto server = factord::Server::Create(options);
   if (!server.ok()) return ExitCode(server.status());
   for (const std::string& address : (*server)->addresses())
     std::printf("listening on %s\n", address.c_str());
@@ -110,10 +88,12 @@ int main(int argc, char** argv) {
   }
   std::fflush(stdout);
 
-  WaitForSignal();
+  signals.OnHangup([&server] { (*server)->ReopenFiles(); });
+  signals.WaitForStop();
   spdlog::info("asked to stop: draining");
   const bool all_finished = (*server)->Drain();
   spdlog::info(all_finished ? "drained" : "the grace period passed with work unfinished");
+  signals.OnHangup(nullptr);
   if (!all_finished)
     std::_Exit(1);  // a matrix can take minutes more; whoever sent the signal waits for the exit
   if ((*server)->warming_up()) std::_Exit(0);  // likewise, and nobody waits for the result

@@ -107,7 +107,18 @@ absl::Status Options::Validate() const {
   RETURN_IF_ERROR(Positive("upload_timeout", upload_timeout));
   RETURN_IF_ERROR(Positive("stall_timeout", stall_timeout));
   RETURN_IF_ERROR(NotNegative("drain_delay", drain_delay));
-  return NotNegative("grace_period", grace_period);
+  RETURN_IF_ERROR(NotNegative("grace_period", grace_period));
+  RETURN_IF_ERROR(OneOf("log_format", log_format, {"human", "json"}));
+  RETURN_IF_ERROR(
+      OneOf("log_level", log_level, {"trace", "debug", "info", "warning", "error", "off"}));
+  if (!(trace_sample_ratio >= 0 && trace_sample_ratio <= 1)) {
+    return InvalidField("trace_sample_ratio",
+                        absl::StrCat("is ", trace_sample_ratio, "; must be 0 to 1"));
+  }
+  if (trace_sample_ratio > 0 && trace_file.empty()) {
+    return InvalidField("trace_sample_ratio", "needs a trace_file to write to");
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace factord

@@ -91,6 +91,14 @@ struct Options {
   absl::Duration drain_delay = absl::ZeroDuration();
   absl::Duration grace_period = absl::Seconds(30);
 
+  // Log lines on stderr: human or json. And which: trace, debug, info, warning, error or off.
+  std::string log_format = "human";
+  std::string log_level = "info";
+  // Where the spans of sampled requests are written. Empty: nowhere.
+  std::string trace_file = {};
+  // The part of the requests without a traceparent that is sampled, 0 to 1.
+  double trace_sample_ratio = 0;
+
   // INVALID_ARGUMENT naming the first field that makes no sense.
   absl::Status Validate() const;
 

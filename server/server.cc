@@ -34,6 +34,7 @@
 #include "server/security/listen_credentials.h"
 #include "server/security/tls_files.h"
 #include "server/settings.h"
+#include "server/trace/span_exporter.h"
 #include "server/warm_up.h"
 #include "spdlog/spdlog.h"
 
@@ -47,6 +48,8 @@ constexpr std::int64_t kLongestPingMs = 24 * 3600 * 1000;
 
 // After the grace period: for the last refusals to be sent.
 constexpr absl::Duration kRefusalsLeave = absl::Milliseconds(500);
+// Then: for the last spans to be written.
+constexpr absl::Duration kSpansLeave = absl::Seconds(5);
 
 std::int64_t MemoryBytes() {
   const std::int64_t known = MemoryLimitBytes();
@@ -138,6 +141,7 @@ struct Server::Parts {
 
   absl::Status Start();
   absl::Status OpenSecurity();
+  absl::Status StartTraces();
   void StartLanes();
   absl::Status StartHttp(Listener listener);
   absl::Status StartGrpc();
@@ -157,6 +161,7 @@ struct Server::Parts {
   const std::shared_ptr<Metrics> metrics;
   Lanes::Costs costs{{CostModel(Backend::kCpu), CostModel(Backend::kGpu)}};
   CpuFactorizer factorizer;
+  std::unique_ptr<SpanExporter> spans;
   ServiceContext context;
   Dispatcher dispatcher;
   WarmUp warm_up;
@@ -250,9 +255,24 @@ void Server::Parts::DescribeContext() {
   context.stall_timeout = options.stall_timeout;
 }
 
+absl::Status Server::Parts::StartTraces() {
+  if (options.trace_file.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<SpanExporter>> opened = SpanExporter::Create(
+      {.path = options.trace_file, .service_version = FACTORD_VERSION}, *metrics);
+  if (!opened.ok()) {
+    return absl::Status(opened.status().code(),
+                        absl::StrCat("trace_file: ", opened.status().message()));
+  }
+  spans = *std::move(opened);
+  context.spans = spans.get();
+  context.trace_sample_ratio = options.trace_sample_ratio;
+  return absl::OkStatus();
+}
+
 absl::Status Server::Parts::Start() {
   RETURN_IF_ERROR(OpenSecurity());
   DescribeContext();
+  RETURN_IF_ERROR(StartTraces());
   std::optional<Listener> listener;
   if (!options.metrics_listen.empty()) {
     absl::StatusOr<Listener> opened = Listener::Open(options.metrics_listen);
@@ -411,7 +431,15 @@ bool Server::Drain() {
   // What is queued ends now; what runs can't be stopped, and is not waited for.
   parts.dispatcher.Stop();
   if (!*parts.drained) parts.context.WaitForCalls(absl::Now() + kRefusalsLeave);
+  parts.context.request_log->Tick(absl::InfiniteFuture());
+  if (parts.spans != nullptr && !parts.spans->Flush(absl::Now() + kSpansLeave)) {
+    spdlog::warn("traces: the last spans could not be written in time");
+  }
   return *parts.drained;
+}
+
+void Server::ReopenFiles() {
+  if (parts_->spans != nullptr) parts_->spans->Reopen();
 }
 
 const std::vector<std::string>& Server::addresses() const { return parts_->addresses; }

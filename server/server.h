@@ -32,6 +32,9 @@ class Server {
   // for it.
   bool warming_up() const;
 
+  // Opens the trace file anew: it may have been moved away. Thread-safe.
+  void ReopenFiles();
+
  private:
   struct Parts;
   explicit Server(std::unique_ptr<Parts> parts);

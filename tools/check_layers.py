@@ -10,11 +10,14 @@ LAYERS = {
     "kernels": ([], ["absl/", "grpc", "google/", "spdlog/", "prometheus/"]),
     "server/core": ([], ["grpc", "google/", "prometheus/", "cuda", "spdlog/", "lapacke"]),
     "server/metrics": (["server/core"], ["grpc", "google/", "cuda", "lapacke"]),
+    "server/logging": (["server/core"], ["google/", "prometheus/", "cuda", "lapacke"]),
+    "server/trace": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/batching": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/engine": (["server/core", "server/metrics", "kernels"], ["grpc", "google/", "prometheus/"]),
     "server/security": (["server/core", "server/metrics", "factord/v1"], ["google/", "cuda", "lapacke", "cblas"]),
     "server/rpc": (
-        ["server/core", "server/metrics", "server/batching", "server/security", "factord/v1", "google/rpc"],
+        ["server/core", "server/metrics", "server/logging", "server/trace", "server/batching", "server/security", "factord/v1",
+         "google/rpc"],
         ["cuda", "lapacke", "cblas"],
     ),
     "server/http": (
@@ -22,8 +25,8 @@ LAYERS = {
         ["cuda", "lapacke", "cblas", "grpc", "spdlog/"],
     ),
     "server": (
-        ["server/core", "server/metrics", "server/batching", "server/engine", "server/security", "server/rpc", "server/http",
-         "factord/v1"],
+        ["server/core", "server/metrics", "server/logging", "server/trace", "server/batching", "server/engine",
+         "server/security", "server/rpc", "server/http", "factord/v1"],
         ["cuda", "lapacke", "cblas"],
     ),
     "client": (["factord/v1", "google/rpc"], ["cuda", "prometheus/", "lapacke"]),

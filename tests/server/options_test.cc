@@ -44,6 +44,12 @@ TEST(Options, Validate_NamesTheField) {
   EXPECT_EQ(field_of([](Options& o) { o.gpu_min_flops = -1; }), "gpu_min_flops");
   EXPECT_EQ(field_of([](Options& o) { o.stall_timeout = absl::ZeroDuration(); }), "stall_timeout");
   EXPECT_EQ(field_of([](Options& o) { o.grace_period = absl::Seconds(-1); }), "grace_period");
+  EXPECT_EQ(field_of([](Options& o) { o.log_format = "xml"; }), "log_format");
+  EXPECT_EQ(field_of([](Options& o) { o.log_level = "loud"; }), "log_level");
+  EXPECT_EQ(field_of([](Options& o) { o.trace_sample_ratio = 1.5, o.trace_file = "t"; }),
+            "trace_sample_ratio");
+  EXPECT_EQ(field_of([](Options& o) { o.trace_sample_ratio = 0.5; }), "trace_sample_ratio");
+  EXPECT_EQ(field_of([](Options& o) { o.trace_sample_ratio = 0.5, o.trace_file = "t"; }), "none");
   EXPECT_EQ(field_of([](Options& o) { o.listen = {"unix:/run/factord.sock"}; }), "none");
 }
 
