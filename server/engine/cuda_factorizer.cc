@@ -8,6 +8,7 @@
 #include "server/core/shape_class.h"
 #include "server/core/status_macros.h"
 #include "server/engine/cuda_status.h"
+#include "server/engine/nvtx.h"
 #include "server/engine/problem.h"
 #include "server/engine/router.h"
 
@@ -86,6 +87,7 @@ std::string_view CudaFactorizer::PathOf(const Spec& spec) const {
 }
 
 absl::Status CudaFactorizer::Run(Batch& batch) {
+  const NvtxRange range("batch");
   const Spec& spec = batch.jobs[0]->spec;
   if (!Takes(spec)) {
     return absl::InternalError(absl::StrCat("the GPU engine does not take ", Name(spec.op), " of ",
@@ -143,6 +145,7 @@ absl::Status CudaFactorizer::RunParts(const kernels::Plan& plan, const Extents& 
 
 absl::Status CudaFactorizer::SolveUnproven(const std::vector<Piece>& unproven) {
   if (unproven.empty()) return absl::OkStatus();
+  const NvtxRange range("solve on the CPU");
   Batch batch;
   for (const Piece& piece : unproven) {
     auto job = std::make_unique<Job>();

@@ -7,6 +7,7 @@
 #include "kernels/problem.h"
 #include "kernels/qr.h"
 #include "server/core/status_macros.h"
+#include "server/engine/nvtx.h"
 #include "server/engine/problem.h"
 
 namespace factord {
@@ -120,14 +121,18 @@ absl::Status CudaSlot::Start(const kernels::Plan& plan, const Extents& extents, 
       .n = extents.n,
       .p = extents.p,
       .status = reinterpret_cast<std::uint32_t*>(device() + part.out_begin)};
-  RETURN_IF_CUDA_ERROR(kernels::RunQr(
-      plan, batch, device() + Aligned(part.bytes, kWorkspaceAlignment), stream_.get()));
+  {
+    const NvtxRange range(plan.path().data());  // a literal
+    RETURN_IF_CUDA_ERROR(kernels::RunQr(
+        plan, batch, device() + Aligned(part.bytes, kWorkspaceAlignment), stream_.get()));
+  }
   RETURN_IF_CUDA_ERROR(cudaEventRecord(computed_.get(), stream_.get()));
   return Fetch();
 }
 
 template <class T>
 absl::Status CudaSlot::Send() {
+  const NvtxRange range("to device");
   DescribeRuns<T>();
   Sender sender(host(), device(), stream_.get());
   for (const Part::Run& run : part_->runs) {
@@ -143,6 +148,7 @@ absl::Status CudaSlot::Send() {
 }
 
 absl::Status CudaSlot::Fetch() {
+  const NvtxRange range("to host");
   const std::size_t bytes = part_->bytes - part_->out_begin;
   fetch_bytes_ = std::max(Aligned((bytes + kFetches - 1) / kFetches, 64), kCopyBytes);
   fetches_done_ = 0;
@@ -166,7 +172,10 @@ absl::Status CudaSlot::WaitForFetched(std::size_t end) {
 }
 
 absl::Status CudaSlot::Finish(std::vector<Piece>& unproven) {
-  RETURN_IF_CUDA_ERROR(cudaEventSynchronize(computed_.get()));
+  {
+    const NvtxRange range("wait for kernels");
+    RETURN_IF_CUDA_ERROR(cudaEventSynchronize(computed_.get()));
+  }
   const absl::Time computed = absl::Now();
   RETURN_IF_ERROR(CopyOut());
   for (const Part::Run& run : part_->runs) {
@@ -182,6 +191,7 @@ absl::Status CudaSlot::Finish(std::vector<Piece>& unproven) {
 }
 
 absl::Status CudaSlot::CopyOut() {
+  const NvtxRange range("copy out");
   // The statuses, where there is no output at all.
   RETURN_IF_ERROR(WaitForFetched(part_->out_begin +
                                  static_cast<std::size_t>(part_->count) * sizeof(std::uint32_t)));
