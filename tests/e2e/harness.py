@@ -26,9 +26,12 @@ UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_le
 class Factord:
     """One server process. Ends only itself, by its handle."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, log=None):
+        """`log`: the file that stderr goes to, for those who read it while the server runs."""
+        self.log_file = log
         command = [os.environ["FACTORD_BINARY"], "--listen=127.0.0.1:0", "--metrics_listen=127.0.0.1:0", *flags]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        with open(log, "w") if log else contextlib.nullcontext(subprocess.PIPE) as stderr:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.addresses, self.metrics_url = [], None
         for line in self.process.stdout:
             if line.startswith("listening on "):
@@ -37,7 +40,7 @@ class Factord:
                 self.metrics_url = line.split()[-1]
                 break
         else:
-            raise RuntimeError(self.process.stderr.read())
+            raise RuntimeError(log.read_text() if log else self.process.stderr.read())
         self.target = self.addresses[0]
 
     def channel(self, target=None, options=UNLIMITED):
@@ -59,13 +62,15 @@ class Factord:
     def wait(self, timeout=60):
         """(exit code, stderr)."""
         _, err = self.process.communicate(timeout=timeout)
+        if self.log_file:
+            err = self.log_file.read_text()
         # What a sanitizer, or UndefinedBehaviorSanitizer, has to say.
         assert "Sanitizer" not in err and "runtime error" not in err, err
         return self.process.returncode, err
 
     def stop(self):
         """Ends it, unless the test did and has waited for it; a server that died in the middle of a test says why."""
-        if self.process.stderr.closed:
+        if self.process.stdout.closed:
             return
         if self.process.poll() is None:
             self.terminate()
@@ -77,8 +82,8 @@ class Factord:
 
 
 @contextlib.contextmanager
-def running(*flags):
-    server = Factord(*flags)
+def running(*flags, **kwargs):
+    server = Factord(*flags, **kwargs)
     try:
         yield server
     finally:
