@@ -91,8 +91,7 @@ def test_the_image_says_how_it_is_run(image):
     assert config["StopSignal"] in ("SIGTERM", "15")
     assert image["HealthCheck" if "HealthCheck" in image else "Healthcheck"]["Test"] == [
         "CMD", "/usr/local/bin/factord", "--probe=127.0.0.1:50051"]
-    version = re.search(r"project\(factord VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
-    assert image["Labels"]["org.opencontainers.image.version"] == version
+    assert image["Labels"]["org.opencontainers.image.version"] == (ROOT / "VERSION").read_text().strip()
     assert re.fullmatch("[0-9a-f]{40}", image["Labels"]["org.opencontainers.image.revision"])
 
 
