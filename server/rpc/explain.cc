@@ -67,6 +67,18 @@ void Describe(const BackendDescription& backend, v1::BackendInfo& info) {
   }
 }
 
+// Of running it alone: from such runs here; before there were any, what the choice of the backend
+// rests on, where it is known.
+Prediction PredictionOf(const Route& route, const Spec& spec, std::int64_t count,
+                        const ServiceContext& context) {
+  Prediction prediction = context.CostsOf(route.backend).Predict(spec, count);
+  const absl::Duration time = route.backend == Backend::kGpu ? route.times.gpu : route.times.cpu;
+  if (!prediction.measured && !route.reproducible && time > absl::ZeroDuration()) {
+    prediction.time = time;
+  }
+  return prediction;
+}
+
 v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
                             const ServiceContext& context) {
   const Item& item = decoded.items[index];
@@ -74,7 +86,7 @@ v1::Explanation ExplainItem(const DecodedRequest& decoded, std::size_t index,
   const BackendDescription& backend = DescriptionOf(route.backend, context);
   // Empty results are no work, however many matrices there are.
   const std::int64_t count = item.output_bytes == 0 ? 0 : item.count;
-  const Prediction prediction = context.CostsOf(route.backend).Predict(item.spec, count);
+  const Prediction prediction = PredictionOf(route, item.spec, count, context);
   const std::int64_t step = MatricesPerJob(item.spec, route.backend, context);
   v1::Explanation explanation;
   explanation.set_bucket(BucketOf(item.spec).Name());

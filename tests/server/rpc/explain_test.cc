@@ -38,8 +38,25 @@ TEST(Explain, TellsWhereWhyAndWhatItRestsOn) {
   EXPECT_EQ(one.cpu_ns(), 300'000);
   EXPECT_EQ(one.gpu_ns(), 100'000);
   EXPECT_EQ(one.reason(), "the gpu is predicted to be 3 times as fast as the cpu (estimated)");
+  EXPECT_EQ(one.predicted_ns(), 100'000);
+  EXPECT_FALSE(one.measured());
   EXPECT_EQ(routed.asked.count, 50);
   EXPECT_TRUE(routed.asked.explain);
+}
+
+TEST(Explain, PredictsFromWhatRanHere) {
+  testing::RoutedContext routed;
+  routed.route.times = {absl::Microseconds(300), absl::ZeroDuration(), RouteLabel::kDefault};
+  ASSERT_TRUE(Explain(BytesOf(Request(50)), routed.context).ok());
+  routed.costs[static_cast<std::size_t>(Backend::kCpu)].Observe(routed.asked.spec, 50,
+                                                                absl::Milliseconds(7));
+
+  const auto response = Explain(BytesOf(Request(50)), routed.context);
+
+  ASSERT_TRUE(response.ok()) << response.status();
+  const v1::Explanation& one = response->explanations(0);
+  EXPECT_TRUE(one.measured());
+  EXPECT_NEAR(static_cast<double>(one.predicted_ns()), 7e6, 0.1e6);
 }
 
 TEST(Explain, HandsTheRouterWhatTheRequestSays) {
