@@ -1,4 +1,4 @@
-// Ours.
+// Ours, in place where LAPACK's calls are.
 #include "bench/cpu/implementation.h"
 #include "bench/cpu/workers.h"
 #include "kernels/cpu/kernels.h"
@@ -44,7 +44,7 @@ class RunQrImplementation final : public Implementation<T> {
         a_(Like(inputs.a)),
         tau_in_(Like(inputs.tau)),
         c_(Like(inputs.c)),
-        out_(c.count(), c.m, FormsQ(c) ? c.k() : c.n, inputs.a.column_major),
+        q_(InPlace(c) == nullptr ? c.count() : 0, c.m, c.k(), inputs.a.column_major),
         tau_(c.operation == Operation::kGeqrf ? c.count() : 0, c.k(), 1),
         r_(c.operation == Operation::kQr ? c.count() : 0, c.k(), c.n, inputs.a.column_major),
         status_(static_cast<std::size_t>(c.count())),
@@ -58,7 +58,7 @@ class RunQrImplementation final : public Implementation<T> {
     run_.tau = tau_.values.data();
     run_.r = r_.values.data();
     T*& out = FormsQ(c) ? run_.q : c.operation == Operation::kGeqrf ? run_.reflectors : run_.result;
-    out = out_.values.data();
+    out = Output().values.data();
     for (int worker = 0; worker < threads; ++worker)
       scratch_.emplace_back(static_cast<std::int64_t>(kernels::cpu::ScratchBytes(problem_, run_)));
   }
@@ -91,17 +91,29 @@ class RunQrImplementation final : public Implementation<T> {
   std::vector<const Matrices<T>*> Results() const override {
     switch (case_.operation) {
       case Operation::kGeqrf:
-        return {&out_, &tau_};
+        return {&Output(), &tau_};
       case Operation::kQr:
-        return {&out_, &r_};
+        return {&Output(), &r_};
       default:
-        return {&out_};
+        return {&Output()};
     }
   }
 
  private:
   static bool FormsQ(const Case& c) {
     return c.operation == Operation::kOrgqr || c.operation == Operation::kQr;
+  }
+
+  // What the result takes the place of, as LAPACK's does; null where it has its own.
+  static Matrices<T> RunQrImplementation::*InPlace(const Case& c) {
+    if (c.operation == Operation::kOrmqr) return &RunQrImplementation::c_;
+    const bool fits =
+        c.operation == Operation::kGeqrf || (c.operation == Operation::kOrgqr && c.k() == c.n);
+    return fits ? &RunQrImplementation::a_ : nullptr;
+  }
+  const Matrices<T>& Output() const {
+    const auto place = InPlace(case_);
+    return place == nullptr ? q_ : this->*place;
   }
 
   void RunAlone(std::int64_t i) {
@@ -121,7 +133,7 @@ class RunQrImplementation final : public Implementation<T> {
   const Case case_;
   const kernels::Problem problem_;
   const Inputs<T>& inputs_;
-  Matrices<T> a_, tau_in_, c_, out_, tau_, r_;
+  Matrices<T> a_, tau_in_, c_, q_, tau_, r_;
   std::vector<std::uint32_t> status_;
   std::vector<Array<std::byte>> scratch_;
   kernels::Run<T> run_;
