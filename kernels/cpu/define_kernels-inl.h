@@ -20,9 +20,12 @@ void RunGroups(const Problem& problem, const Run<Type>& run, std::int64_t first,
                std::uint32_t* status, std::byte* scratch) {
   using Group = MatrixGroup<Type>;
   Group group(problem, run, Scratch(scratch));
+  const auto size = [&](std::int64_t i) {
+    return static_cast<int>(std::clamp<std::int64_t>(count - i, 0, Group::kL));
+  };
   for (std::int64_t i = 0; i < count; i += Group::kL) {
-    group.Run(first + i, static_cast<int>(std::min<std::int64_t>(Group::kL, count - i)),
-              status + i);
+    group.Prefetch(first + i + Group::kL, size(i + Group::kL));
+    group.Run(first + i, size(i), status + i);
   }
 }
 std::size_t GroupBytes(const Problem& problem, const Run<Type>& run) {

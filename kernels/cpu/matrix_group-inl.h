@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "hwy/cache_control.h"
 #include "kernels/cpu/across_matrices-inl.h"
 #include "kernels/cpu/gels-inl.h"
 #include "kernels/cpu/lanes_io-inl.h"
@@ -49,6 +50,19 @@ class MatrixGroup {
     used_ = scratch.used();
   }
   std::size_t scratch_bytes() const { return used_; }
+
+  // Asks for the matrices of the next group while this one's are at work: those of tiny ones come
+  // from memory in an order that the hardware does not foresee. Larger ones only push each other
+  // out of the first cache.
+  void Prefetch(std::int64_t first, int count) const {
+    constexpr std::size_t kLine = 64, kMostBytes = 8 << 10;
+    const Dense<const T> a = operands_.a.at(first);
+    const std::size_t bytes = static_cast<std::size_t>(a.size() * count) * sizeof(T);
+    if (bytes > kMostBytes) return;
+    for (std::size_t at = 0; at < bytes; at += kLine) {
+      hwy::Prefetch(reinterpret_cast<const std::byte*>(a.data) + at);
+    }
+  }
 
   // 1 <= count <= kL.
   void Run(std::int64_t first, int count, std::uint32_t* status) {
