@@ -71,6 +71,8 @@ def scraping(folder, *servers):
     prometheus = Prometheus(folder, [urllib.parse.urlsplit(server.metrics_url).netloc for server in servers])
     try:
         prometheus.wait_until_ready()
+        # Some seconds after that: it looks for targets every five.
+        wait_until(lambda: prometheus.values("up") == [1] * len(servers))
         yield prometheus
     finally:
         prometheus.stop()

@@ -87,12 +87,11 @@ def bench(server):
 
 
 def fill_and_drain_the_queue(server, prometheus):
-    """Behind one long batch 8 requests wait, some of them long too, and the next is refused; then all is done."""
+    """Behind one matrix that takes seconds 8 small requests wait, and the next is refused; then all is done."""
     stub = server.stub()
-    long = qr_request(normal(1950, 1950, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
-    calls = [stub.Factorize.future(long)]
+    calls = [stub.Factorize.future(qr_request(normal(3000, 3000, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED))]
     wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
-    calls += [stub.Factorize.future(request) for request in [long] * 4 + [qr_request(normal(20, 20))] * 4]
+    calls += [stub.Factorize.future(qr_request(normal(20, 20))) for _ in range(8)]
     wait_until(lambda: server.metrics()["factord_queue_jobs"] == 8)
     assert stub.Factorize.future(qr_request(normal(20, 20))).code() == grpc.StatusCode.UNAVAILABLE
     wait_until(lambda: prometheus.values("max_over_time(factord_queue_oldest_age_seconds[10m]) > 0"))
@@ -102,7 +101,7 @@ def fill_and_drain_the_queue(server, prometheus):
 
 @pytest.fixture(scope="module")
 def server():
-    with running("--cpu_threads=1", "--max_queued_jobs=8") as running_server:
+    with running("--cpu_threads=1", "--max_queued_jobs=8", "--max_message_bytes=200000000") as running_server:
         yield running_server
 
 

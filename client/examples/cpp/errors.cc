@@ -60,9 +60,9 @@ bool ShowBusy(client::ClientOptions options) {
 
   const std::vector<double> a = Normal<double>(300 * 300, 3);
   std::atomic<int> answered = 0;
-  std::vector<std::thread> calls;
-  for (int i = 0; i < 16; ++i) {
-    calls.emplace_back([&] {
+  std::vector<std::thread> calls(16);
+  for (std::thread& call : calls) {
+    call = std::thread([&] {
       const absl::Status status = FactorizeR(**client, a, 300, 300, OnlyR(), absl::Minutes(1));
       if (status.ok()) ++answered;
     });
