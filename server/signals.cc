@@ -25,10 +25,16 @@ void OnSignal(int signal) {
   sem_post(&posted);
 }
 
+void Wait(sem_t* semaphore) {
+  while (sem_wait(semaphore) != 0) {  // interrupted
+  }
+}
+
 }  // namespace
 
 Signals::Signals() {
   sem_init(&posted, 0, 0);
+  sem_init(&stop_, 0, 0);
   struct sigaction action = {};
   action.sa_handler = OnSignal;
   action.sa_flags = SA_RESTART;
@@ -48,12 +54,11 @@ void Signals::OnHangup(std::function<void()> on_hangup) {
   on_hangup_ = std::move(on_hangup);
 }
 
-void Signals::WaitForStop() { stop_.WaitForNotification(); }
+void Signals::WaitForStop() { Wait(&stop_); }
 
 void Signals::Loop() {
   while (!over.load()) {
-    while (sem_wait(&posted) != 0) {  // interrupted
-    }
+    Wait(&posted);
     for (int signal : kHandled) {
       for (; came[signal].load() > 0; came[signal].fetch_sub(1)) Act(signal);
     }
@@ -67,7 +72,10 @@ void Signals::Act(int signal) {
     if (on_hangup_) on_hangup_();
     return;
   }
-  if (!stop_.HasBeenNotified()) return stop_.Notify();
+  if (!std::exchange(stopping_, true)) {
+    sem_post(&stop_);
+    return;
+  }
   spdlog::warn("second signal: leaving at once");
   std::_Exit(1);
 }

@@ -1,12 +1,13 @@
 // Signals: what the process does when it is sent one.
 #pragma once
 
+#include <semaphore.h>
+
 #include <functional>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 
 namespace factord {
 
@@ -30,7 +31,8 @@ class Signals {
   void Loop();
   void Act(int signal);
 
-  absl::Notification stop_;
+  sem_t stop_;  // a wait that ThreadSanitizer knows too: it lets signals through in those only
+  bool stopping_ = false;  // of the thread
   absl::Mutex mutex_;
   std::function<void()> on_hangup_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last: it uses all of the above

@@ -134,14 +134,14 @@ void WarmUp::Become(State state) {
 }
 
 bool WarmUp::WaitForBegin() {
-  absl::MutexLock lock(&mutex_);
   const auto decided = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return state_ != State::kWaiting;
   };
-  mutex_.Await(absl::Condition(&decided));
-  if (state_ == State::kCancelled) return false;
-  ++running_;
-  return true;
+  mutex_.LockWhen(absl::Condition(&decided));
+  const bool begun = state_ != State::kCancelled;
+  if (begun) ++running_;
+  mutex_.Unlock();
+  return begun;
 }
 
 bool WarmUp::cancelled() const {

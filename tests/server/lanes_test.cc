@@ -4,13 +4,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
 #include "absl/synchronization/notification.h"
 #include "gtest/gtest.h"
 
@@ -192,13 +192,13 @@ TEST_F(LanesTest, PinnedWorkOfALostDeviceEndsUnavailable) {
 
 TEST_F(LanesTest, EachLaneWarmsUpOnceBeforeItsFirstBatch) {
   std::atomic<int> cpu_warmed{0}, gpu_warmed{0};
-  absl::BlockingCounter all_lanes(3);
+  std::latch all_lanes(3);
   Start(2, [&](Backend backend, Factorizer& factorizer) {
     EXPECT_EQ(&factorizer == &cpu_, backend == Backend::kCpu);
     ++(backend == Backend::kCpu ? cpu_warmed : gpu_warmed);
-    all_lanes.DecrementCount();
+    all_lanes.count_down();
   });
-  all_lanes.Wait();
+  all_lanes.wait();
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(Run(Backend::kCpu, true).backend, Backend::kCpu);
     EXPECT_EQ(Run(Backend::kGpu, true).backend, Backend::kGpu);
