@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "server/batching/bucket_queue.h"
 #include "server/batching/refusal.h"
 
@@ -61,7 +62,6 @@ void Batcher::Add(std::unique_ptr<Job> added, absl::Time now) {
   std::shared_ptr<BucketQueue>& queue = buckets_[bucket];
   if (queue == nullptr) queue = std::make_shared<BucketQueue>(bucket);
   job.bucket = queue;
-  job.arrival = queue->arrivals.insert(queue->arrivals.end(), &job);
   ++queue->jobs;
   queue->size.Add(job);
   bytes_ += job.bytes;
@@ -201,7 +201,6 @@ std::unique_ptr<Job> Batcher::Remove(QueuedJob& job) {
   Unlink(job);
   deaths_.erase(std::pair(job.dead_from, job.sequence));
   BucketQueue& bucket = *job.bucket;
-  bucket.arrivals.erase(job.arrival);
   bucket.size.Subtract(job);
   if (--bucket.jobs == 0) buckets_.erase(bucket.bucket);
   LevelOf(job).clock.Leave(job.account);
@@ -254,13 +253,17 @@ absl::Time Batcher::NextEvent() const {
 }
 
 void Batcher::Describe(Backend backend, std::vector<BucketSnapshot>& out) const {
-  for (const auto& [bucket, queue] : buckets_) {
-    out.push_back({.bucket = bucket,
+  absl::flat_hash_set<const BucketQueue*> seen;
+  for (const auto& [sequence, job] : jobs_) {
+    if (seen.size() == buckets_.size()) break;
+    const BucketQueue& queue = *job.bucket;
+    if (!seen.insert(&queue).second) continue;
+    out.push_back({.bucket = queue.bucket,
                    .backend = backend,
-                   .jobs = queue->jobs,
-                   .matrices = queue->size.matrices,
-                   .bytes = queue->size.bytes,
-                   .oldest = queue->arrivals.front()->job->queued});
+                   .jobs = queue.jobs,
+                   .matrices = queue.size.matrices,
+                   .bytes = queue.size.bytes,
+                   .oldest = job.job->queued});
   }
 }
 

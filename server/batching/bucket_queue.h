@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <list>
 
 #include "absl/container/btree_map.h"
 #include "absl/time/time.h"
@@ -49,7 +48,6 @@ struct BucketQueue {
   const Bucket bucket;
   std::array<FairQueue, 2> levels;                    // by Priority
   absl::btree_map<std::uint64_t, QueuedJob*> unripe;  // by arrival; empty if there is no delay
-  std::list<const QueuedJob*> arrivals;               // all of them, the oldest first
   std::int64_t jobs = 0;
   BatchSize size;  // of all of them
 };

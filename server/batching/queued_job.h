@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <memory>
 
 #include "absl/time/time.h"
@@ -19,7 +18,6 @@ struct QueuedJob {
   absl::Duration cost;         // predicted lane time, > 0
   std::int64_t bytes = 0;
   std::shared_ptr<BucketQueue> bucket;
-  std::list<const QueuedJob*>::iterator arrival;  // its place in bucket->arrivals
 
   // When it changes, if still here. InfiniteFuture: never.
   absl::Time dead_from;   // expired, or no longer able to finish in time
