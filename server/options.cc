@@ -5,6 +5,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/core/address.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
 #include "server/warm_up_shapes.h"
@@ -65,8 +66,7 @@ std::vector<int> Options::GpuDevices() const {
 absl::Status Options::Validate() const {
   if (listen.empty()) return InvalidField("listen", "names no address");
   for (const std::string& address : listen) {
-    const bool unix_path = address.rfind("unix:", 0) == 0 && address.size() > 5;
-    if (!unix_path && address.rfind(':') == std::string::npos) {
+    if (!NamesUnixSocket(address) && address.rfind(':') == std::string::npos) {
       return InvalidField("listen",
                           absl::StrCat("\"", address, "\" is neither HOST:PORT nor unix:PATH"));
     }

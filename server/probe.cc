@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +13,7 @@
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
 #include "grpcpp/security/tls_credentials_options.h"
+#include "server/core/address.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
 #include "server/security/read_file.h"
@@ -26,14 +26,12 @@ using grpc::health::v1::HealthCheckResponse;
 // A healthy server answers within milliseconds; a container's own limit may end the probe earlier.
 constexpr auto kTimeout = std::chrono::seconds(2);
 
-bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
-
 absl::Status CheckAddress(const std::string& address) {
   int port = 0;
   const std::size_t colon = address.rfind(':');
   const bool tcp = colon != std::string::npos && colon > 0 &&
                    absl::SimpleAtoi(address.substr(colon + 1), &port) && port > 0 && port < 65536;
-  if (IsUnix(address) ? address.size() > 5 : tcp) return absl::OkStatus();
+  if (IsUnixAddress(address) ? NamesUnixSocket(address) : tcp) return absl::OkStatus();
   return InvalidField("probe",
                       absl::StrCat("\"", address, "\" is neither HOST:PORT nor unix:PATH"));
 }
@@ -49,7 +47,7 @@ absl::StatusOr<std::shared_ptr<grpc::ChannelCredentials>> Credentials(const Prob
   if (options.tls_cert.empty() != options.tls_key.empty()) {
     return InvalidField("tls_cert", "and tls_key need each other");
   }
-  if (IsUnix(options.address) || (options.tls_ca.empty() && options.tls_cert.empty())) {
+  if (IsUnixAddress(options.address) || (options.tls_ca.empty() && options.tls_cert.empty())) {
     return grpc::InsecureChannelCredentials();
   }
   ASSIGN_OR_RETURN(std::string ca, ReadOne("tls_ca", options.tls_ca));

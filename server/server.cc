@@ -13,6 +13,7 @@
 #include "grpcpp/impl/server_builder_plugin.h"
 #include "grpcpp/resource_quota.h"
 #include "server/batching/dispatcher.h"
+#include "server/core/address.h"
 #include "server/core/byte_budget.h"
 #include "server/core/cost_model.h"
 #include "server/core/status_macros.h"
@@ -72,7 +73,7 @@ BatcherOptions BatcherOptionsFrom(const Options& options, std::int64_t budget_by
 
 // "127.0.0.1:0" with the port that was chosen; a unix address as it is.
 std::string WithPort(const std::string& address, int port) {
-  if (address.rfind("unix:", 0) == 0) return address;
+  if (IsUnixAddress(address)) return address;
   return absl::StrCat(address.substr(0, address.rfind(':') + 1), port);
 }
 

@@ -11,6 +11,7 @@
 #include "grpc/grpc.h"
 #include "grpc/grpc_security.h"
 #include "grpc/support/log.h"
+#include "server/core/address.h"
 
 namespace factord {
 namespace {
@@ -143,13 +144,11 @@ class CoreCredentials final : public grpc::ServerCredentials {
   grpc_server_credentials* const credentials_;
 };
 
-bool IsUnix(const std::string& address) { return absl::StartsWith(address, "unix:"); }
-
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> ListenCredentials(const std::string& address,
                                                            ListenSecurity security) {
-  if (IsUnix(address)) security.tls = nullptr;
+  if (IsUnixAddress(address)) security.tls = nullptr;
   if (security.tls == nullptr && security.tokens == nullptr)
     return grpc::InsecureServerCredentials();
   return std::make_shared<CoreCredentials>(
@@ -157,7 +156,7 @@ std::shared_ptr<grpc::ServerCredentials> ListenCredentials(const std::string& ad
 }
 
 bool IsLocalAddress(const std::string& address) {
-  return IsUnix(address) || absl::StartsWith(address, "127.") ||
+  return IsUnixAddress(address) || absl::StartsWith(address, "127.") ||
          absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 

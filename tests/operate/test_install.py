@@ -7,16 +7,9 @@ import subprocess
 
 import pytest
 from harness import running
+from packages import ROOT, VERSION, output_of
 
-ROOT = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ["FACTORD_BINARY"]).parents[1]
-VERSION = (ROOT / "VERSION").read_text().strip()
-
-
-def output_of(*command, **kwargs):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=600, **kwargs)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="module")

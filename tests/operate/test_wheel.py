@@ -2,8 +2,6 @@
 
 import email.parser
 import os
-import pathlib
-import subprocess
 import sys
 import tarfile
 import venv
@@ -11,9 +9,8 @@ import zipfile
 
 import pytest
 from harness import running
+from packages import ROOT, VERSION, output_of
 
-ROOT = pathlib.Path(__file__).parents[2]
-VERSION = (ROOT / "VERSION").read_text().strip()
 STRANGER = """
 import sys, numpy as np, factord
 a = np.random.default_rng(0).standard_normal((3, 8, 4))
@@ -22,12 +19,6 @@ with factord.Client(sys.argv[1]) as client:
 assert np.allclose(q @ r, a) and np.allclose(q, np.linalg.qr(a)[0])
 print(factord.__version__, factord.__file__)
 """
-
-
-def output_of(*command, **kwargs):
-    result = subprocess.run(command, capture_output=True, text=True, timeout=600, **kwargs)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
