@@ -22,7 +22,8 @@ ENDS = {
                         "2: there is no such flag or command, or a flag's value makes no sense. "
                         "One sentence on stderr says which. With --probe, 0: the server there serves; 1: anything else."),
         ("SIGNALS", "SIGTERM and SIGINT ask for a drain: requests that were accepted finish, new ones are refused. "
-                    "A second one ends the process at once."),
+                    "A second one ends the process at once. SIGUSR1 makes the log one level more verbose, SIGUSR2 one less. "
+                    "SIGHUP opens the trace file anew."),
         ("SEE ALSO", "factorctl(1)"),
     ],
     "factorctl": [
