@@ -18,6 +18,7 @@
 #include "client/npy.h"
 #include "tests/client/fake_factord.h"
 #include "tests/client/test_matrices.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord::client {
 namespace {
@@ -62,11 +63,7 @@ class FactorctlTest : public ::testing::Test {
     return Run(std::move(arguments));
   }
 
-  // A file of this test's own.
-  std::string Path(const std::string& name) {
-    return ::testing::TempDir() + "/factorctl_" +
-           ::testing::UnitTest::GetInstance()->current_test_info()->name() + "_" + name;
-  }
+  std::string Path(const std::string& name) const { return folder_ / name; }
 
   std::string Write(const std::string& name, const Matrices& matrices) {
     EXPECT_TRUE(WriteNpy(Path(name), matrices).ok());
@@ -78,6 +75,7 @@ class FactorctlTest : public ::testing::Test {
     return Write("A.npy", MakeMatrices(v1::DTYPE_F64, {2, 2, 2}, {2, 0, 0, 3, 4, 0, 0, 5}));
   }
 
+  const testing::TemporaryFolder folder_;
   FakeFactord fake_;
   std::string out_;
   std::string err_;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/client/test_matrices.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord::client {
 namespace {
@@ -215,7 +216,8 @@ TEST(Npy, MissingFile_NamesThePath) {
 }
 
 TEST(Npy, FileRoundTrip_KeepsData) {
-  const std::string path = ::testing::TempDir() + "/factord_npy_round_trip.npy";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "matrices.npy";
   const Matrices original = RandomMatrices(v1::DTYPE_C128, {200, 100}, /*seed=*/3);
 
   ASSERT_TRUE(WriteNpy(path, original).ok());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord {
 namespace {
@@ -24,12 +25,13 @@ class FlagsTest : public ::testing::Test {
     return std::string(status.message());
   }
 
-  static std::string FileOf(const std::string& text) {
-    const std::string path = testing::TempDir() + "/flags_test.flags";
+  std::string FileOf(const std::string& text) const {
+    const std::string path = folder_ / "flags";
     std::ofstream(path) << text;
     return path;
   }
 
+  const testing::TemporaryFolder folder_;
   const absl::FlagSaver saver_;
 };
 

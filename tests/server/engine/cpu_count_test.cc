@@ -3,22 +3,17 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/support/temporary_folder.h"
 
 namespace factord {
 namespace {
 
 class CpuCountTest : public ::testing::Test {
  protected:
-  CpuCountTest() {
-    std::string path = (std::filesystem::path(::testing::TempDir()) / "cpu_count_XXXXXX").string();
-    root_ = mkdtemp(path.data());
-  }
-  ~CpuCountTest() override { std::filesystem::remove_all(root_); }
-
   void Write(const std::string& path, const std::string& text) {
     const std::filesystem::path file = root_ + path;
     std::filesystem::create_directories(file.parent_path());
@@ -30,7 +25,8 @@ class CpuCountTest : public ::testing::Test {
     return CPU_COUNT(&set);
   }
 
-  std::string root_;
+  const testing::TemporaryFolder folder_;
+  const std::string& root_ = folder_.path();
 };
 
 TEST_F(CpuCountTest, WithoutCgroupsItIsTheAffinity) { EXPECT_EQ(CpuCount(root_), Affinity()); }

@@ -7,11 +7,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/engine/routing_tables.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 const Machine kWithGpu{.cpu = "a CPU", .threads = 4, .gpu = "a GPU"};
 const Machine kWithout{.cpu = "a CPU", .threads = 4, .gpu = std::nullopt};
@@ -208,7 +209,8 @@ TEST(ChooseTable, TakesTheTableMostLikeThisMachine) {
 }
 
 TEST(ChooseTable, AFileComesFirst_AndItsFaultsAreNamed) {
-  const std::string path = testing::TempDir() + "/routing_table_test.txt";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "table.txt";
   std::ofstream(path) << Table("of the file").ToText();
   EXPECT_EQ((*ChooseTable(path, kWithout))->header().device, "of the file");
   std::ofstream(path) << "device: x\nnonsense\n";

@@ -1,17 +1,17 @@
 #include "server/security/watched_files.h"
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord {
 namespace {
 
 // The text of a file that says whether it is good.
-class WatchedFilesTest : public testing::Test {
+class WatchedFilesTest : public ::testing::Test {
  protected:
   using Watched = WatchedFiles<std::string>;
 
@@ -26,13 +26,12 @@ class WatchedFilesTest : public testing::Test {
                          });
   }
 
-  const std::string path_ = testing::TempDir() + "/watched_files_test";
+  const testing::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "watched";
   int parsed_ = 0;
 };
 
 TEST_F(WatchedFilesTest, Open_NamesTheFlagAndTheFileThatIsNotThere) {
-  std::filesystem::remove(path_);
-
   EXPECT_EQ(Open().status().message(),
             "flag: can not read " + path_ + ": No such file or directory");
 }

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
+#include "tests/support/temporary_folder.h"
 
 namespace factord {
 namespace {
@@ -25,12 +25,6 @@ std::vector<Span> Spans(const std::string& name, std::size_t count = 1) {
 
 class SpanExporterTest : public ::testing::Test {
  protected:
-  SpanExporterTest() : path_(absl::StrCat(::testing::TempDir(), "/spans-", getpid())) {}
-  ~SpanExporterTest() override {
-    unlink(path_.c_str());
-    unlink((path_ + ".1").c_str());
-  }
-
   std::unique_ptr<SpanExporter> Create(const std::string& path, std::size_t max_waiting = 100) {
     auto exporter = SpanExporter::Create(
         {.path = path, .service_version = "1", .max_waiting = max_waiting}, metrics_);
@@ -51,7 +45,8 @@ class SpanExporterTest : public ::testing::Test {
     return all.str();
   }
 
-  const std::string path_;
+  const testing::TemporaryFolder folder_;
+  const std::string path_ = folder_ / "spans";
   Metrics metrics_{BuildInfo{}};
 };
 
