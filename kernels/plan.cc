@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/tiny/tiny.h"
+#include "kernels/tsqr/tsqr.h"
 #include "kernels/work.h"
 #include "kernels/wy/wy.h"
 
@@ -39,6 +40,10 @@ Plan PlanQr(const Problem& problem, Dtype dtype, const DeviceLimits& limits) {
     plan.tiny = true;
     return plan;
   }
+  if (IsTsqr(problem)) {
+    plan.tsqr = true;
+    return plan;
+  }
   const int k = RoundUp(problem.k(), kColumnUnit);
   for (int j = 0; j < k;) {
     Block block;
@@ -60,6 +65,7 @@ Plan PlanQr(const Problem& problem, Dtype dtype, const DeviceLimits& limits) {
 
 std::string_view Plan::path() const {
   if (tiny) return "gpu-tiny";
+  if (tsqr) return "gpu-tsqr";
   const auto has = [this](PanelKind kind) {
     return std::any_of(panels.begin(), panels.end(),
                        [kind](const Panel& panel) { return panel.kind == kind; });

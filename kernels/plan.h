@@ -46,11 +46,12 @@ struct Plan {
   Dtype dtype = Dtype::kF32;
   DeviceLimits limits;
   bool tiny = false;          // one launch does all; no panels
+  bool tsqr = false;          // tall, skinny, R alone (tsqr.h); no panels
   std::vector<Panel> panels;  // cover the k columns (rounded up) that have reflectors, in order
   std::vector<Block> blocks;  // likewise
 
   // For people and metrics: "gpu-tiny", "gpu-block" (one panel), "gpu-blocked", "gpu-grid",
-  // "gpu-simple".
+  // "gpu-simple", "gpu-tsqr".
   std::string_view path() const;
 };
 

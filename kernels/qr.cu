@@ -5,6 +5,7 @@
 #include "kernels/qr.h"
 #include "kernels/simt/launch.h"
 #include "kernels/tiny/tiny.h"
+#include "kernels/tsqr/tsqr.h"
 #include "kernels/workspace.h"
 #include "kernels/wy/wy.h"
 
@@ -202,6 +203,8 @@ template <class T>
 cudaError_t RunQr(const Plan& plan, const Batch<T>& batch, void* workspace, cudaStream_t stream) {
   if (batch.count == 0) return cudaSuccess;
   if (plan.tiny) return RunTiny(plan.problem, batch, stream);
+  if (plan.tsqr)
+    return RunTsqr(plan.problem, batch, workspace, plan.limits.multiprocessors, stream);
   FACTORD_RETURN_IF_CUDA_ERROR(cudaMemsetAsync(
       batch.status, 0, static_cast<std::size_t>(batch.count) * sizeof(*batch.status), stream));
   Pipeline<T> pipeline(plan, batch, workspace, stream);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/tsqr/tsqr.h"
+
 namespace factord::kernels {
 namespace {
 
@@ -82,6 +84,8 @@ template Workspace<float> CarveWorkspace(const Plan&, int, int, int, std::int64_
 template Workspace<double> CarveWorkspace(const Plan&, int, int, int, std::int64_t, void*);
 
 std::size_t WorkspaceBytes(const Plan& plan, int m, int n, int p, std::int64_t count) {
+  if (plan.tsqr)
+    return TsqrWorkspaceBytes(plan.problem, plan.dtype, plan.limits.multiprocessors, count);
   return plan.dtype == Dtype::kF32 ? CarveWorkspace<float>(plan, m, n, p, count, nullptr).bytes
                                    : CarveWorkspace<double>(plan, m, n, p, count, nullptr).bytes;
 }

@@ -111,6 +111,14 @@ __device__ __forceinline__ void CopyAsync16(void* shared, const void* global, bo
                "l"(global), "r"(valid ? 16 : 0)
                : "memory");
 }
+// One number instead, of 4 or 8 bytes, aligned to itself.
+template <class T>
+__device__ __forceinline__ void CopyAsyncElement(T* shared, const T* global, bool valid = true) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(SharedAddress(shared)),
+               "l"(global), "n"(sizeof(T)), "r"(valid ? static_cast<int>(sizeof(T)) : 0)
+               : "memory");
+}
 __device__ __forceinline__ void CopyAsyncCommit() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }

@@ -20,7 +20,7 @@ struct Options {
   // 0: blocks, warps and lanes take turns in order. Otherwise their order, and where a warp is
   // interrupted, are random.
   std::uint64_t seed = 0;
-  // CopyAsync16 takes place only in CopyAsyncWait and leaves NaNs until then; in the sequential
+  // CopyAsync takes place only in CopyAsyncWait and leaves NaNs until then; in the sequential
   // scheduler CopyToPeer too takes place some time later. So a missing wait is noticed.
   bool deferred_copies = true;
 

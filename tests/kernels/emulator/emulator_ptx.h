@@ -24,7 +24,7 @@ void ClusterArrive();
 void ClusterWait();
 void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes, std::uint64_t* barrier);
 
-void CopyAsync16(void* shared, const void* global, bool valid);
+void CopyAsync(std::size_t bytes, void* shared, const void* global, bool valid);
 void CopyAsyncCommit();
 void CopyAsyncWait(int groups);
 
@@ -75,7 +75,12 @@ inline void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes
 }
 
 inline void CopyAsync16(void* shared, const void* global, bool valid = true) {
-  emulator::CopyAsync16(shared, global, valid);
+  emulator::CopyAsync(16, shared, global, valid);
+}
+template <class T>
+void CopyAsyncElement(T* shared, const T* global, bool valid = true) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8);
+  emulator::CopyAsync(sizeof(T), shared, global, valid);
 }
 inline void CopyAsyncCommit() { emulator::CopyAsyncCommit(); }
 template <int kGroups>

@@ -52,6 +52,7 @@ struct Warp;
 struct AsyncCopy {
   void* to;
   const void* from;  // null: zeros
+  std::size_t bytes;
 };
 
 struct Lane {

@@ -167,13 +167,15 @@ constexpr std::uint32_t kRankShift = 24;  // above any offset into shared memory
 
 void Perform(const AsyncCopy& copy) {
   if (copy.from == nullptr) {
-    std::memset(copy.to, 0, 16);
+    std::memset(copy.to, 0, copy.bytes);
   } else {
-    std::memcpy(copy.to, copy.from, 16);
+    std::memcpy(copy.to, copy.from, copy.bytes);
   }
 }
 
-bool IsAligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
+bool IsAligned(const void* p, std::size_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(p) % bytes == 0;
+}
 
 }  // namespace
 
@@ -348,7 +350,7 @@ void ClusterWait() {
 void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes, std::uint64_t* barrier) {
   Lane& lane = CurrentLane();
   const GuardedMemory& shared = lane.block->shared;
-  if (!IsAligned16(to) || !IsAligned16(from) || bytes % 16 != 0)
+  if (!IsAligned(to, 16) || !IsAligned(from, 16) || bytes % 16 != 0)
     Fail("CopyToPeer: not 16-byte aligned");
   if (!shared.Contains(to, bytes) || !shared.Contains(from, bytes))
     Fail("CopyToPeer: not in shared memory");
@@ -380,15 +382,15 @@ void Deliver(const PeerCopy& copy) {
 
 // ---- asynchronous copies
 
-void CopyAsync16(void* shared, const void* global, bool valid) {
+void CopyAsync(std::size_t bytes, void* shared, const void* global, bool valid) {
   Lane& lane = CurrentLane();
-  if (!IsAligned16(shared)) Fail("CopyAsync16: shared address not 16-byte aligned");
-  if (valid && !IsAligned16(global)) Fail("CopyAsync16: global address not 16-byte aligned");
-  if (!lane.block->shared.Contains(shared, 16))
-    Fail("CopyAsync16: not to the block's shared memory");
-  const AsyncCopy copy{shared, valid ? global : nullptr};
+  if (!IsAligned(shared, bytes)) Fail("asynchronous copy: shared address not aligned");
+  if (valid && !IsAligned(global, bytes)) Fail("asynchronous copy: global address not aligned");
+  if (!lane.block->shared.Contains(shared, bytes))
+    Fail("asynchronous copy: not to the block's shared memory");
+  const AsyncCopy copy{shared, valid ? global : nullptr, bytes};
   if (lane.block->cluster->launch->options.deferred_copies) {
-    std::memset(shared, 0xFF, 16);
+    std::memset(shared, 0xFF, bytes);
     lane.open_copies.push_back(copy);
   } else {
     Perform(copy);

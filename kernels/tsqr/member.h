@@ -1,0 +1,92 @@
+// One matrix as the blocks that share it see it.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <limits>
+
+#include "kernels/householder.h"
+#include "kernels/problem.h"
+#include "kernels/tsqr/workspace.h"
+
+namespace factord::kernels::tsqr {
+
+// One block's matrix: the rows below its first n, which the parts share.
+template <class T, int N>
+struct Member {
+  __device__ __forceinline__ Member(const Problem& problem, const Batch<T>& batch,
+                                    const Workspace<T>& work)
+      : index(blockIdx.x / static_cast<unsigned>(work.parts)),
+        part(static_cast<int>(blockIdx.x % static_cast<unsigned>(work.parts))),
+        parts(work.parts),
+        m(RunOf(batch, index).m),
+        n(RunOf(batch, index).n),
+        strides(StridesOf(m, n, problem.column_major)),
+        a(RunOf(batch, index).a +
+          (index - RunOf(batch, index).first) * (static_cast<std::int64_t>(m) * n)),
+        state(work.states + index),
+        r(work.r + index * parts * (N * N)),
+        fields(work.fields + index * parts * N) {}
+
+  // Entry (i, j) of A, zero outside of it.
+  __device__ __forceinline__ T At(int i, int j) const {
+    return i < m && j < n ? a[i * strides.row + j * strides.col] : T(0);
+  }
+  // Rows below the first n.
+  __device__ __forceinline__ int Rows() const { return m > n ? m - n : 0; }
+
+  // What this block has written is there for the last one; true in the last of all parts. By all
+  // threads.
+  __device__ __forceinline__ bool IsLast() const {
+    __threadfence();
+    __syncthreads();
+    const bool last = __syncthreads_or(threadIdx.x == 0 && atomicAdd(&state->arrived, 1u) ==
+                                                               static_cast<unsigned>(parts) - 1);
+    if (last) __threadfence();
+    return last;
+  }
+
+  const std::int64_t index;
+  const int part, parts;
+  const int m, n;
+  const Strides strides;
+  const T* const a;
+  State* const state;
+  T* const r;
+  int* const fields;
+};
+
+// The matrix's R, from that of the scaled columns (N x N, shared memory), and its status. By all
+// threads.
+template <class T, int N, int kThreads>
+__device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Member<T, N>& member,
+                       const T* scaled, const int* fields, bool nonfinite) {
+  const Run<T>& run = RunOf(batch, member.index);
+  const int n = member.n, k = run.k();
+  T* const out = run.r + (member.index - run.first) * k * n;
+  const Strides strides = StridesOf(k, n, problem.column_major);
+  bool finite = true;
+  for (int e = static_cast<int>(threadIdx.x); e < k * n; e += kThreads) {
+    const int i = e / n, j = e % n;
+    T value = i > j ? T(0) : scaled[i * N + j] * UnscaleOf<T>(fields[j]);
+    if (problem.sign != Sign::kLapack && i <= j) {
+      if (scaled[i * N + i] < T(0)) value = -value;
+      if (i == j && value == T(0)) value = T(0);  // -0 becomes +0
+    }
+    if (nonfinite) value = std::numeric_limits<T>::quiet_NaN();
+    finite &= ExponentField(value) != Ieee<T>::kTopField;
+    out[i * strides.row + j * strides.col] = value;
+  }
+  const bool overflow = !__syncthreads_and(finite);
+  if (threadIdx.x != 0) return;
+  std::uint32_t& status = batch.status[member.index];
+  status = 0;
+  if (nonfinite) {
+    status = kNonfiniteInput;
+  } else if (overflow) {
+    status = kResultOutOfRange;
+  }
+}
+
+}  // namespace factord::kernels::tsqr

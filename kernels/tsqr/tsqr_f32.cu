@@ -1,0 +1,7 @@
+#include "kernels/tsqr/run.h"
+
+namespace factord::kernels {
+
+template cudaError_t RunTsqr(const Problem&, const Batch<float>&, void*, int, cudaStream_t);
+
+}  // namespace factord::kernels
