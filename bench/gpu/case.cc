@@ -15,6 +15,9 @@ constexpr Shape kShapes[] = {
     {10'000, 32, 32}, {100'000, 32, 32}, {5'000, 56, 56}, {10'000, 256, 32},
 };
 
+// Columns of one matrix of 1 GiB.
+constexpr int kSkinny[] = {4, 8, 16, 32, 64};
+
 // Of one matrix, m >= n: LAPACK working note 41; orgqr's for n columns is the same as geqrf's.
 double Flops(const Case& c) {
   const double m = c.m, n = c.n;
@@ -22,12 +25,15 @@ double Flops(const Case& c) {
   return c.operation == Operation::kQr ? 2 * geqrf : geqrf;
 }
 
+int SizeOf(kernels::Dtype dtype) { return dtype == kernels::Dtype::kF32 ? 4 : 8; }
+
 // Of one matrix, read and written once.
 double Bytes(const Case& c) {
   const double m = c.m, n = c.n;
+  if (c.operation == Operation::kR) return (m * n + n * n) * SizeOf(c.dtype);
   const double tau = c.operation == Operation::kQr ? 0 : n;
   const double r = c.operation == Operation::kQr ? n * n : 0;
-  return (m * n + m * n + tau + r) * (c.dtype == kernels::Dtype::kF32 ? 4 : 8);
+  return (m * n + m * n + tau + r) * SizeOf(c.dtype);
 }
 
 }  // namespace
@@ -39,9 +45,11 @@ const char* Name(Operation operation) {
     case Operation::kOrgqr:
       return "orgqr";
     case Operation::kQr:
+      return "qr";
+    case Operation::kR:
       break;
   }
-  return "qr";
+  return "r";
 }
 
 const char* Name(kernels::Dtype dtype) { return dtype == kernels::Dtype::kF32 ? "f32" : "f64"; }
@@ -59,10 +67,15 @@ std::vector<Case> AllCases() {
         cases.push_back({operation, dtype, shape.batch, shape.m, shape.n});
     }
   }
+  for (kernels::Dtype dtype : {kernels::Dtype::kF32, kernels::Dtype::kF64}) {
+    for (int n : kSkinny)
+      cases.push_back({Operation::kR, dtype, 1, (1 << 30) / SizeOf(dtype) / n, n});
+  }
   return cases;
 }
 
 double FloorSeconds(const Case& c) {
+  if (c.operation == Operation::kR) return static_cast<double>(c.batch) * Bytes(c) / kCopyBandwidth;
   const double rate = c.dtype == kernels::Dtype::kF32 ? kFlopsF32 : kFlopsF64;
   return static_cast<double>(c.batch) * std::max(Bytes(c) / kCopyBandwidth, Flops(c) / rate);
 }

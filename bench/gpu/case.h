@@ -14,6 +14,7 @@ enum class Operation : std::uint8_t {
   kGeqrf,  // A to packed reflectors and tau
   kOrgqr,  // these to Q (m x n)
   kQr,     // A to Q (m x n) and R
+  kR,      // A to R, of tall, skinny ones
 };
 
 struct Case {
@@ -28,11 +29,11 @@ struct Case {
 const char* Name(Operation operation);
 const char* Name(kernels::Dtype dtype);
 
-// Every operation and type on every shape.
+// Every operation and type on every shape that it is for.
 std::vector<Case> AllCases();
 
 // The larger of the bytes that must be read and written at kCopyBandwidth, and LAPACK's count of
-// operations at the type's rate: both measured on an H200.
+// operations at the type's rate: both measured on an H200. kR: the bytes alone.
 inline constexpr double kCopyBandwidth = 4.18e12;  // bytes/s
 inline constexpr double kFlopsF32 = 51e12;         // 1/s, plain FMA
 inline constexpr double kFlopsF64 = 60e12;         // 1/s, tensor cores

@@ -17,7 +17,7 @@ kernels::Problem ProblemOf(const Case& c) {
   kernels::Problem problem;
   problem.m = c.m;
   problem.n = c.n;
-  problem.column_major = true;
+  problem.column_major = c.operation != Operation::kR;
   switch (c.operation) {
     case Operation::kGeqrf:
       problem.reflectors = true;
@@ -28,6 +28,9 @@ kernels::Problem ProblemOf(const Case& c) {
       break;
     case Operation::kQr:
       problem.q = kernels::QMode::kReduced;
+      problem.r = true;
+      break;
+    case Operation::kR:
       problem.r = true;
       break;
   }
@@ -50,6 +53,7 @@ class RunQrImplementation : public Implementation<T> {
     RunOf(operands);
   }
   void Run(Operands<T>& operands) override { Enqueue(operands, nullptr); }
+  bool ByRows() const override { return case_.operation == Operation::kR; }
 
  protected:
   void Enqueue(Operands<T>& operands, cudaStream_t stream) {

@@ -20,6 +20,8 @@ class Implementation {
   // What comes before a run and is not timed: where it works in place, the input is put there.
   virtual void Prepare(Operands<T>& operands) = 0;
   virtual void Run(Operands<T>& operands) = 0;
+  // What lies in memory is the rows of A, not its columns.
+  virtual bool ByRows() const { return false; }
 };
 
 // Ours, through RunQr; and the same replayed as a CUDA graph, without the launches' cost.
@@ -27,6 +29,10 @@ template <class T>
 std::unique_ptr<Implementation<T>> Factord(const Case& c);
 template <class T>
 std::unique_ptr<Implementation<T>> FactordGraph(const Case& c);
+
+// The input read once, and nothing made of it: what no way to R can beat.
+template <class T>
+std::unique_ptr<Implementation<T>> ReadOnce(const Case& c);
 
 // cuBLAS and cuSOLVER, as far as they have the operation; none if built without them.
 template <class T>

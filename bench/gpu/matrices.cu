@@ -44,6 +44,33 @@ __global__ void CopyUpperKernel(const T* packed, int m, int n, std::size_t size,
   }
 }
 
+template <class T>
+__global__ void ReadKernel(const T* from, std::size_t size, T* sums) {
+  const std::size_t step = static_cast<std::size_t>(gridDim.x) * blockDim.x;
+  T sum = 0;
+  for (std::size_t i = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < size;
+       i += step) {
+    const float4 four = __ldcs(reinterpret_cast<const float4*>(from) + i);
+    sum += four.x + four.y + four.z + four.w;
+  }
+  if (sum == T(1.25)) sums[0] = sum;  // hardly ever
+}
+
+template <class T>
+class ReadOnceImplementation final : public Implementation<T> {
+ public:
+  std::string name() const override { return "read once"; }
+  void Prepare(Operands<T>& operands) override { operands.r.Fill(0); }
+  void Run(Operands<T>& operands) override {
+    constexpr unsigned kBlocksPerMultiprocessor = 16;
+    int multiprocessors = 0;
+    Check(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0));
+    ReadKernel<<<kBlocksPerMultiprocessor* static_cast<unsigned>(multiprocessors), kThreads>>>(
+        operands.in.data(), operands.in.bytes() / sizeof(float4), operands.r.data());
+    Check(cudaGetLastError());
+  }
+};
+
 __global__ void DelayKernel(long long cycles) {
   const long long start = clock64();
   while (clock64() - start < cycles) {
@@ -70,7 +97,8 @@ Operands<T>::Operands(const Case& c)
       tau_in(c.operation == Operation::kOrgqr ? Elements(c.batch, c.n, 1) : 0),
       out(in.size()),
       tau(Elements(c.batch, c.n, 1)),
-      r(c.operation == Operation::kQr ? Elements(c.batch, c.n, c.n) : 0) {}
+      r(c.operation == Operation::kQr || c.operation == Operation::kR ? Elements(c.batch, c.n, c.n)
+                                                                      : 0) {}
 
 template <class T>
 void Operands<T>::PoisonOutputs() {
@@ -108,6 +136,11 @@ void CopyUpper(const T* packed, int m, int n, std::int64_t batch, T* r, cudaStre
   Check(cudaGetLastError());
 }
 
+template <class T>
+std::unique_ptr<Implementation<T>> ReadOnce(const Case&) {
+  return std::make_unique<ReadOnceImplementation<T>>();
+}
+
 void Delay() {
   DelayKernel<<<1, 1>>>(200'000);
   Check(cudaGetLastError());
@@ -117,6 +150,8 @@ template struct Operands<float>;
 template struct Operands<double>;
 template std::vector<Operands<float>> RandomBatches(const Case&);
 template std::vector<Operands<double>> RandomBatches(const Case&);
+template std::unique_ptr<Implementation<float>> ReadOnce(const Case&);
+template std::unique_ptr<Implementation<double>> ReadOnce(const Case&);
 template void CopyUpper(const float*, int, int, std::int64_t, float*, cudaStream_t);
 template void CopyUpper(const double*, int, int, std::int64_t, double*, cudaStream_t);
 

@@ -202,8 +202,10 @@ Row Measure(const Case& c, Implementation<T>& implementation, std::vector<Operan
   row.seconds = times[count / 2];
   row.spread = (times[count * 9 / 10] - times[count / 10]) / row.seconds;
   if (count == 1) row.note = "one run";
-  row.quality = QualityOf(c, batches.front());
-  if (!std::isfinite(row.quality.residual) || !std::isfinite(row.quality.orthogonality))
+  if (implementation.name() == "read once") return row;
+  row.quality = QualityOf(c, batches.front(), implementation.ByRows());
+  if (!std::isfinite(row.quality.residual) ||
+      (c.operation != Operation::kR && !std::isfinite(row.quality.orthogonality)))
     row.note = "wrong: NaN in the result";
   return row;
 }
@@ -214,6 +216,7 @@ void RunCase(const Case& c, const Flags& flags, std::vector<Row>* rows) {
   std::vector<std::unique_ptr<Implementation<T>>> implementations;
   implementations.push_back(Factord<T>(c));
   if (flags.graph) implementations.push_back(FactordGraph<T>(c));
+  if (c.operation == Operation::kR) implementations.push_back(ReadOnce<T>(c));
   if (flags.peers) {
     for (auto& vendor : Vendors<T>(c)) implementations.push_back(std::move(vendor));
   }

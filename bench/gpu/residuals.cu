@@ -121,6 +121,30 @@ __global__ void Orthogonality(const double* q, int m, int n, double eps, double*
   if (threadIdx.x == 0) KeepWorst(worst, sum / (m * eps));
 }
 
+// Block: entry (i, j) of R^T R - A^T A, n x n. By rows or by columns.
+template <class T>
+__global__ void GramError(const T* a, const T* r, int m, int n, bool by_rows, double eps,
+                          double* worst) {
+  const int i = static_cast<int>(blockIdx.x) / n, j = static_cast<int>(blockIdx.x) % n;
+  if (i > j) return;
+  const auto dots = [&](const T* x, int rows, bool upper, double(&sums)[3]) {
+    const std::size_t row = by_rows ? n : 1, col = by_rows ? 1 : rows;
+    for (std::size_t k = threadIdx.x; k < static_cast<std::size_t>(rows); k += kThreads) {
+      const double u = upper && k > static_cast<std::size_t>(i) ? 0 : x[k * row + i * col];
+      const double v = upper && k > static_cast<std::size_t>(j) ? 0 : x[k * row + j * col];
+      sums[0] += u * v;
+      sums[1] += u * u;
+      sums[2] += v * v;
+    }
+    for (double& sum : sums) sum = BlockSum(sum);
+  };
+  double of_a[3] = {}, of_r[3] = {};
+  dots(a, m, false, of_a);
+  dots(r, n, true, of_r);
+  if (threadIdx.x == 0)
+    KeepWorst(worst, (of_r[0] - of_a[0]) / (m * eps * sqrt(of_a[1]) * sqrt(of_a[2])));
+}
+
 template <class T>
 class Checker {
  public:
@@ -181,7 +205,21 @@ class Checker {
 }  // namespace
 
 template <class T>
-Quality QualityOf(const Case& c, const Operands<T>& operands) {
+Quality QualityOfR(const Case& c, const Operands<T>& operands, bool by_rows) {
+  DeviceArray<double> worst(1);
+  worst.Fill(0);
+  GramError<<<static_cast<unsigned>(c.n * c.n), kThreads>>>(
+      operands.in.data(), operands.r.data(), c.m, c.n, by_rows, sizeof(T) == 4 ? 0x1p-24 : 0x1p-53,
+      worst.data());
+  Check(cudaGetLastError());
+  Quality quality{0, NAN};
+  Check(cudaMemcpy(&quality.residual, worst.data(), sizeof(double), cudaMemcpyDeviceToHost));
+  return quality;
+}
+
+template <class T>
+Quality QualityOf(const Case& c, const Operands<T>& operands, bool by_rows) {
+  if (c.operation == Operation::kR) return QualityOfR(c, operands, by_rows);
   Checker<T> checker(c, operands);
   const std::int64_t samples = std::min<std::int64_t>(c.batch, 8);
   for (std::int64_t i = 0; i < samples; ++i)
@@ -189,7 +227,7 @@ Quality QualityOf(const Case& c, const Operands<T>& operands) {
   return checker.Worst();
 }
 
-template Quality QualityOf(const Case&, const Operands<float>&);
-template Quality QualityOf(const Case&, const Operands<double>&);
+template Quality QualityOf(const Case&, const Operands<float>&, bool);
+template Quality QualityOf(const Case&, const Operands<double>&, bool);
 
 }  // namespace factord::bench

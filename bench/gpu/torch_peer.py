@@ -99,7 +99,7 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.manual_seed(1)
     with open(arguments.input) as file:
-        shapes = [row for row in json.load(file)["rows"] if row["impl"] == "factord"]
+        shapes = [row for row in json.load(file)["rows"] if row["impl"] == "factord" and row["op"] in OPERATIONS]
     rows = []
     for shape in shapes:
         rows.append(measure(shape, arguments.peer_limit))

@@ -30,6 +30,9 @@ struct F32 {
   static constexpr auto kGeqrfBufferSize = cusolverDnSgeqrf_bufferSize;
   static constexpr auto kOrgqr = cusolverDnSorgqr;
   static constexpr auto kOrgqrBufferSize = cusolverDnSorgqr_bufferSize;
+  static constexpr auto kGemm = cublasSgemm;
+  static constexpr auto kPotrf = cusolverDnSpotrf;
+  static constexpr auto kPotrfBufferSize = cusolverDnSpotrf_bufferSize;
 };
 struct F64 {
   static constexpr auto kGeqrfBatched = cublasDgeqrfBatched;
@@ -37,6 +40,9 @@ struct F64 {
   static constexpr auto kGeqrfBufferSize = cusolverDnDgeqrf_bufferSize;
   static constexpr auto kOrgqr = cusolverDnDorgqr;
   static constexpr auto kOrgqrBufferSize = cusolverDnDorgqr_bufferSize;
+  static constexpr auto kGemm = cublasDgemm;
+  static constexpr auto kPotrf = cusolverDnDpotrf;
+  static constexpr auto kPotrfBufferSize = cusolverDnDpotrf_bufferSize;
 };
 template <class T>
 using Calls = std::conditional_t<sizeof(T) == 4, F32, F64>;
@@ -111,9 +117,11 @@ class CusolverLoop final : public Implementation<T> {
       case Operation::kOrgqr:
         return "cuSOLVER orgqr";
       case Operation::kQr:
+        return "cuSOLVER geqrf + orgqr";
+      case Operation::kR:
         break;
     }
-    return "cuSOLVER geqrf + orgqr";
+    return "cuSOLVER geqrf";
   }
 
   // From a few matrices, timed.
@@ -143,14 +151,15 @@ class CusolverLoop final : public Implementation<T> {
 
  private:
   void RunFirst(Operands<T>& operands, std::int64_t batch) {
-    const bool forms_q = case_.operation != Operation::kGeqrf;
+    const bool forms_q = case_.operation == Operation::kOrgqr || case_.operation == Operation::kQr;
+    const bool wants_r = case_.operation == Operation::kQr || case_.operation == Operation::kR;
     const bool factors = case_.operation != Operation::kOrgqr;
     T* const taus = factors ? operands.tau.data() : operands.tau_in.data();
     for (std::int64_t i = 0; factors && i < batch; ++i) {
       Check(Calls<T>::kGeqrf(handle_, case_.m, case_.n, MatrixOf(operands, i), case_.m,
                              taus + i * case_.n, buffer_.data(), size_, info_.data()));
     }
-    if (factors && forms_q)
+    if (wants_r)
       CopyUpper(operands.out.data(), case_.m, case_.n, batch, operands.r.data(), nullptr);
     for (std::int64_t i = 0; forms_q && i < batch; ++i) {
       Check(Calls<T>::kOrgqr(handle_, case_.m, case_.n, case_.n, MatrixOf(operands, i), case_.m,
@@ -168,6 +177,44 @@ class CusolverLoop final : public Implementation<T> {
   DeviceArray<int> info_;
 };
 
+// R = chol(A^T A), of one matrix by rows: fast, and wrong by the square of A's condition number.
+template <class T>
+class GramCholesky final : public Implementation<T> {
+ public:
+  explicit GramCholesky(const Case& c) : case_(c), info_(1) {
+    Check(cublasCreate(&blas_));
+    Check(cusolverDnCreate(&solver_));
+    DeviceArray<T> none(1);
+    Check(
+        Calls<T>::kPotrfBufferSize(solver_, CUBLAS_FILL_MODE_LOWER, c.n, none.data(), c.n, &size_));
+    buffer_ = DeviceArray<T>(static_cast<std::size_t>(size_));
+  }
+  ~GramCholesky() override {
+    Check(cublasDestroy(blas_));
+    Check(cusolverDnDestroy(solver_));
+  }
+  std::string name() const override { return "GEMM + Cholesky"; }
+  bool ByRows() const override { return true; }
+  void Prepare(Operands<T>& operands) override { operands.PoisonOutputs(); }
+  void Run(Operands<T>& operands) override {
+    const int m = case_.m, n = case_.n;
+    const T one = 1, zero = 0;
+    // By columns A's rows are an n x m matrix, and the lower triangle is R's rows.
+    Check(Calls<T>::kGemm(blas_, CUBLAS_OP_N, CUBLAS_OP_T, n, n, m, &one, operands.in.data(), n,
+                          operands.in.data(), n, &zero, operands.r.data(), n));
+    Check(Calls<T>::kPotrf(solver_, CUBLAS_FILL_MODE_LOWER, n, operands.r.data(), n, buffer_.data(),
+                           size_, info_.data()));
+  }
+
+ private:
+  const Case case_;
+  cublasHandle_t blas_;
+  cusolverDnHandle_t solver_;
+  int size_ = 0;
+  DeviceArray<T> buffer_;
+  DeviceArray<int> info_;
+};
+
 }  // namespace
 
 template <class T>
@@ -176,6 +223,7 @@ std::vector<std::unique_ptr<Implementation<T>>> Vendors(const Case& c) {
   if (c.operation == Operation::kGeqrf)
     vendors.push_back(std::make_unique<CublasGeqrfBatched<T>>(c));
   vendors.push_back(std::make_unique<CusolverLoop<T>>(c));
+  if (c.operation == Operation::kR) vendors.push_back(std::make_unique<GramCholesky<T>>(c));
   return vendors;
 }
 template std::vector<std::unique_ptr<Implementation<float>>> Vendors(const Case&);
