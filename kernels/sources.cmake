@@ -20,7 +20,7 @@ set(FACTORD_KERNEL_HEADERS
   qr.h
   simt/launch.h simt/ptx.h simt/qualifiers.h simt/sums.h
   tiny/group.h tiny/member.h tiny/run.h tiny/thread.h tiny/tiny.h
-  tsqr/block_qr.h tsqr/member.h tsqr/run.h tsqr/simple.h tsqr/thread.h tsqr/tsqr.h tsqr/workspace.h
+  tsqr/block_qr.h tsqr/member.h tsqr/row_qr.h tsqr/run.h tsqr/simple.h tsqr/thread.h tsqr/tsqr.h tsqr/workspace.h
   work.h
   workspace.h
   wy/chunk.h wy/fragment.h wy/wy.h)

@@ -15,8 +15,8 @@
 
 #include "kernels/simt/launch.h"
 #include "kernels/simt/ptx.h"
-#include "kernels/tsqr/block_qr.h"
 #include "kernels/tsqr/member.h"
+#include "kernels/tsqr/row_qr.h"
 
 namespace factord::kernels::tsqr {
 
@@ -34,20 +34,16 @@ struct Thread {
   static constexpr int kTile = 32 * kRows;  // rows that a warp copies at once
   static constexpr int kPiece = 16 / sizeof(T);
   static constexpr int kPitch = kRows * N + kPiece;  // of a thread's rows: no two start in a bank
-  static constexpr int kStackPitch = N * N + 1;
   static constexpr int kSample = 64;
 
-  using Qr = BlockQr<T, N, kThreads, N * N>;  // of all threads' Rs
-  static constexpr int kLastRows = ((kMaxParts + 1) * N + kThreads / N - 1) / (kThreads / N);
-  using LastQr = BlockQr<T, N, kThreads, kLastRows>;  // of all parts' Rs, and the first rows
+  using Qr = RowQr<T, N, kThreads, N>;  // of all threads' Rs
+  static constexpr int kLastRows = (kMaxParts * N + kThreads - 1) / kThreads;
+  using LastQr = RowQr<T, N, kThreads, kLastRows>;  // of all parts' Rs, below A's first rows
 
   struct Shared {
-    union {
-      T tile[kWarps][32 * kPitch];
-      T stack[kThreads * kStackPitch];
-      typename Qr::Shared qr;
-      typename LastQr::Shared last_qr;
-    };
+    T tile[kWarps][32 * kPitch];
+    typename Qr::Shared qr;
+    typename LastQr::Shared last_qr;
     T r[N * N];
     int fields[N];
     T scales[N];
@@ -121,29 +117,56 @@ struct Thread {
     }
   }
 
+  // The reflector of column j.
+  static __device__ __forceinline__ Reflector<T> ReflectorOf(const T (&r)[N][N],
+                                                             const T (&b)[kRows][N], int j) {
+    T sigma[2] = {T(0), T(0)};
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) sigma[i % 2] += b[i][j] * b[i][j];
+    return Larfg(r[j][j], sigma[0] + sigma[1]);
+  }
+  // Column k := H column k.
+  static __device__ __forceinline__ void Apply(const Reflector<T>& h, T (&r)[N][N],
+                                               T (&b)[kRows][N], int j, int k) {
+    T d[2] = {T(0), T(0)};
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) d[i % 2] += b[i][j] * b[i][k];
+    const T w = h.tau * (r[j][k] + h.scale * (d[0] + d[1])), f = h.scale * w;
+    r[j][k] -= w;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) b[i][k] -= b[i][j] * f;
+  }
+  // The next column comes first: its reflector is a long chain, beside which the others are done.
   static __device__ __forceinline__ void Fold(T (&r)[N][N], T (&b)[kRows][N]) {
+    Reflector<T> h = ReflectorOf(r, b, 0);
 #pragma unroll
     for (int j = 0; j < N; ++j) {
-      T sigma[2] = {T(0), T(0)};
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) sigma[i % 2] += b[i][j] * b[i][j];
-      const Reflector<T> h = Larfg(r[j][j], sigma[0] + sigma[1]);
       r[j][j] = h.beta;
+      if (j + 1 == N) break;
+      Apply(h, r, b, j, j + 1);
+      const Reflector<T> next = ReflectorOf(r, b, j + 1);
 #pragma unroll
-      for (int k = j + 1; k < N; ++k) {
-        T d[2] = {T(0), T(0)};
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) d[i % 2] += b[i][j] * b[i][k];
-        const T w = h.tau * (r[j][k] + h.scale * (d[0] + d[1])), f = h.scale * w;
-        r[j][k] -= w;
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) b[i][k] -= b[i][j] * f;
-      }
+      for (int k = j + 2; k < N; ++k) Apply(h, r, b, j, k);
+      h = next;
     }
   }
 
-  // The columns' scales, from every so-manieth row. A column that is zero there is not scaled.
-  static __device__ __forceinline__ void FindScales(const Member<T, N>& member, Shared& shared) {
+  // A column whose largest entry has such a field needs no scale: neither its squares nor those of
+  // what is small next to it leave the range.
+  static __device__ __forceinline__ bool IsModerate(int field) {
+    constexpr int kBelow = sizeof(T) == 4 ? 4 : 200, kAbove = sizeof(T) == 4 ? 40 : 400;
+    return field >= kBias<T> - kBelow && field <= kBias<T> + kAbove;
+  }
+  // Of a column of R: what may have got lost below it does not matter.
+  static constexpr T kLeastSquare = sizeof(T) == 4 ? T(0x1p-10) : T(0x1p-410);
+
+  // What a sample says of the columns.
+  struct Sample {
+    bool scaled;  // some are
+    bool gaps;    // some are zero in it, and are not scaled
+  };
+  // Sets the columns' fields and scales, from every so-manieth row.
+  static __device__ __forceinline__ Sample TakeSample(const Member<T, N>& member, Shared& shared) {
     if (threadIdx.x < N) shared.fields[threadIdx.x] = 0;
     __syncthreads();
     for (int e = static_cast<int>(threadIdx.x); e < kSample * N; e += kThreads) {
@@ -151,12 +174,15 @@ struct Thread {
       atomicMax(&shared.fields[e % N], ExponentField(member.At(row, e % N)));
     }
     __syncthreads();
+    bool scaled = false, gap = false;
     if (threadIdx.x < N) {
       int& field = shared.fields[threadIdx.x];
-      if (field == 0) field = kBias<T>;
+      gap = field == 0 && static_cast<int>(threadIdx.x) < member.n;
+      if (field == 0 || IsModerate(field)) field = kBias<T>;
+      scaled = field != kBias<T>;
       shared.scales[threadIdx.x] = ScaleOf<T>(field);
     }
-    __syncthreads();
+    return {__syncthreads_or(scaled) != 0, __syncthreads_or(gap) != 0};
   }
 };
 
@@ -172,10 +198,10 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   int i = member.n + (member.part * kWarps + warp) * K::kTile;
   const int step = member.parts * kWarps * K::kTile;
   if (i < member.m) K::Fetch(member, i, min(K::kTile, member.m - i), tile);
-  K::FindScales(member, shared);
+  const typename K::Sample sample = K::TakeSample(member, shared);
 
   T r[N][N] = {};
-  std::uint32_t bits[N] = {};
+  std::uint32_t nonzero = 0;  // bit k: some entry of column k
   for (; i < member.m; i += step) {
     T b[kRows][N];
     CopyAsyncWait<0>();
@@ -183,68 +209,59 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
     K::Load(member, tile, b);
     __syncwarp();
     if (i + step < member.m) K::Fetch(member, i + step, min(K::kTile, member.m - i - step), tile);
+    if (sample.gaps) {
 #pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const T scale = shared.scales[k];
+      for (int k = 0; k < N; ++k) {
+        std::uint32_t bits = 0;
 #pragma unroll
-      for (int s = 0; s < kRows; ++s) {
-        bits[k] |= BitsOf(b[s][k]);
-        b[s][k] *= scale;
+        for (int s = 0; s < kRows; ++s) bits |= BitsOf(b[s][k]);
+        nonzero |= (bits != 0 ? 1u : 0u) << k;
+      }
+    }
+    if (sample.scaled) {
+#pragma unroll
+      for (int k = 0; k < N; ++k) {
+        const T scale = shared.scales[k];
+#pragma unroll
+        for (int s = 0; s < kRows; ++s) b[s][k] *= scale;
       }
     }
     K::Fold(r, b);
   }
-  std::uint32_t nonzero = 0;
-#pragma unroll
-  for (int k = 0; k < N; ++k) nonzero |= (bits[k] != 0 ? 1u : 0u) << k;
   nonzero = __reduce_or_sync(kAllLanes, nonzero);
-  if (threadIdx.x % 32 == 0) atomicOr(&member.state->nonzero, nonzero);
-
-  // The threads' Rs.
-  __syncthreads();
+  if (sample.gaps && threadIdx.x % 32 == 0) atomicOr(&member.state->nonzero, nonzero);
 #pragma unroll
   for (int j = 0; j < N; ++j) {
 #pragma unroll
-    for (int k = 0; k < N; ++k)
-      shared.stack[static_cast<int>(threadIdx.x) * K::kStackPitch + j * N + k] =
-          k < j ? T(0) : r[j][k];
+    for (int k = 0; k < j; ++k) r[j][k] = T(0);
   }
-  __syncthreads();
-  {
-    T x[N * N];
-#pragma unroll
-    for (int s = 0; s < N * N; ++s) {
-      const int row = s * K::Qr::kGroups + K::Qr::Group();
-      x[s] = shared.stack[row / N * K::kStackPitch + row % N * N + K::Qr::Col()];
-    }
-    __syncthreads();
-    K::Qr::Run(x, shared.qr, member.r + member.part * (N * N));
-  }
+  T top[N] = {};
+  K::Qr::Run(top, r, shared.qr, member.r + member.part * (N * N));
   if (!member.IsLast()) return;
 
   // The parts' Rs below A's first n rows.
-  T x[K::kLastRows];
+  T rows[K::kLastRows][N];
+  const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
-  for (int s = 0; s < K::kLastRows; ++s) {
-    const int row = s * K::LastQr::kGroups + K::LastQr::Group(), col = K::LastQr::Col();
-    x[s] = T(0);
-    if (row < member.n) {
-      x[s] = member.At(row, col) * shared.scales[col];
-    } else if (row >= N && row < (member.parts + 1) * N) {
-      x[s] = __ldcg(member.r + (row - N) * N + col);
+  for (int k = 0; k < N; ++k) {
+    top[k] = thread < member.n ? member.At(thread, k) * shared.scales[k] : T(0);
+#pragma unroll
+    for (int s = 0; s < K::kLastRows; ++s) {
+      const int row = s * K::kThreads + thread;
+      rows[s][k] = row < member.parts * N ? __ldcg(member.r + row * N + k) : T(0);
     }
   }
-  K::LastQr::Run(x, shared.last_qr, shared.r);
+  K::LastQr::Run(top, rows, shared.last_qr, shared.r);
   __syncthreads();
 
-  // Columns of at least unit size have lost nothing that matters.
   bool good = true;
-  if (threadIdx.x < N) {
-    const int k = static_cast<int>(threadIdx.x);
+  if (thread < N) {
     T square = 0;
-    for (int j = 0; j <= k; ++j) square += shared.r[j * N + k] * shared.r[j * N + k];
-    const bool zero = (*static_cast<volatile std::uint32_t*>(&member.state->nonzero) >> k & 1) == 0;
-    good = ExponentField(square) != Ieee<T>::kTopField && (zero || square >= T(0.5));
+    for (int j = 0; j <= thread; ++j) square += shared.r[j * N + thread] * shared.r[j * N + thread];
+    const std::uint32_t nonzeros = *static_cast<volatile std::uint32_t*>(&member.state->nonzero);
+    const bool zero = sample.gaps && (nonzeros >> thread & 1) == 0;
+    good = ExponentField(square) != Ieee<T>::kTopField &&
+           (zero || thread >= member.n || square >= K::kLeastSquare);
   }
   if (__syncthreads_and(good)) {
     WriteR<T, N, K::kThreads>(problem, batch, member, shared.r, shared.fields, false);
