@@ -7,7 +7,7 @@ set(FACTORD_KERNEL_SOURCES
   plan.cc
   qr.cu
   tiny/is_tiny.cc tiny/tiny_f32.cu tiny/tiny_f64.cu
-  tsqr/tsqr.cc tsqr/tsqr_f32.cu tsqr/tsqr_f64.cu
+  tsqr/cholesky_f32.cu tsqr/cholesky_f64.cu tsqr/tsqr.cc tsqr/tsqr_f32.cu tsqr/tsqr_f64.cu
   workspace.cc
   wy/larfb.cu wy/larft.cu)
 set(FACTORD_KERNEL_HEADERS
@@ -20,7 +20,8 @@ set(FACTORD_KERNEL_HEADERS
   qr.h
   simt/launch.h simt/ptx.h simt/qualifiers.h simt/sums.h
   tiny/group.h tiny/member.h tiny/run.h tiny/thread.h tiny/tiny.h
-  tsqr/block_qr.h tsqr/member.h tsqr/row_qr.h tsqr/run.h tsqr/simple.h tsqr/thread.h tsqr/tsqr.h tsqr/workspace.h
+  tsqr/block_qr.h tsqr/cholesky.h tsqr/cholesky_kernel.h tsqr/member.h tsqr/precondition.h tsqr/row_qr.h tsqr/run.h tsqr/simple.h
+  tsqr/stream.h tsqr/thread.h tsqr/tsqr.h tsqr/workspace.h
   work.h
   workspace.h
   wy/chunk.h wy/fragment.h wy/wy.h)

@@ -104,6 +104,22 @@ __device__ __forceinline__ void CopyToPeer(void* to, int rank, const void* from,
       : "memory");
 }
 
+// Copies from global memory and completes `bytes` of the barrier. 16-byte aligned, a multiple of 16
+// bytes.
+__device__ __forceinline__ void CopyBulk(void* shared, const void* global, std::uint32_t bytes,
+                                         Barrier* bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(SharedAddress(shared)),
+      "l"(global), "r"(bytes), "r"(SharedAddress(bar))
+      : "memory");
+}
+
+// All threads of `threads` / 32 warps that name the same `id`, 1 to 15.
+__device__ __forceinline__ void SyncWarps(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
 // ---- asynchronous copies of 16 bytes, global to shared; with `valid` false zeros are written and
 // nothing is read
 __device__ __forceinline__ void CopyAsync16(void* shared, const void* global, bool valid = true) {
@@ -153,6 +169,16 @@ __device__ __forceinline__ void Pause() { __nanosleep(20); }
 // ---- registers. The compiler no longer knows that x is what it was: what follows from it is
 // computed anew, instead of being kept from before.
 __device__ __forceinline__ void Forget(int& x) { asm volatile("" : "+r"(x)); }
+
+// yes ? a : b as an instruction. Of two elements of an array in registers the compiler would choose
+// the address, and so put the array into memory.
+__device__ __forceinline__ double Select(bool yes, double a, double b) {
+  double r;
+  asm("{\n .reg .pred p;\n setp.ne.s32 p, %3, 0;\n selp.f64 %0, %1, %2, p;\n}"
+      : "=d"(r)
+      : "d"(a), "d"(b), "r"(static_cast<int>(yes)));
+  return r;
+}
 
 // ---- tensor cores. A is 16 x 8, B 8 x 8, D 16 x 8, all row, column, row. With g = lane / 4, t =
 // lane % 4:

@@ -12,6 +12,17 @@
 
 namespace factord::kernels::tsqr {
 
+// True in the last of `blocks` blocks that come here with the same counter, zero at first: it sees
+// what the others had written. By all threads.
+__device__ __forceinline__ bool IsLastOf(std::uint32_t* counter, int blocks) {
+  __threadfence();
+  __syncthreads();
+  const bool last = __syncthreads_or(threadIdx.x == 0 &&
+                                     atomicAdd(counter, 1u) == static_cast<unsigned>(blocks) - 1);
+  if (last) __threadfence();
+  return last;
+}
+
 // One block's matrix: the rows below its first n, which the parts share.
 template <class T, int N>
 struct Member {
@@ -36,16 +47,7 @@ struct Member {
   // Rows below the first n.
   __device__ __forceinline__ int Rows() const { return m > n ? m - n : 0; }
 
-  // What this block has written is there for the last one; true in the last of all parts. By all
-  // threads.
-  __device__ __forceinline__ bool IsLast() const {
-    __threadfence();
-    __syncthreads();
-    const bool last = __syncthreads_or(threadIdx.x == 0 && atomicAdd(&state->arrived, 1u) ==
-                                                               static_cast<unsigned>(parts) - 1);
-    if (last) __threadfence();
-    return last;
-  }
+  __device__ __forceinline__ bool IsLast() const { return IsLastOf(&state->arrived, parts); }
 
   const std::int64_t index;
   const int part, parts;
@@ -57,11 +59,11 @@ struct Member {
   int* const fields;
 };
 
-// The matrix's R, from that of the scaled columns (N x N, shared memory), and its status. By all
-// threads.
-template <class T, int N, int kThreads>
+// The matrix's R, from that of the scaled columns (N x N, shared memory), whose column j is
+// multiplied by unscale(j), and its status. By all threads.
+template <class T, int N, int kThreads, class S, class Unscale>
 __device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Member<T, N>& member,
-                       const T* scaled, const int* fields, bool nonfinite) {
+                       const S* scaled, Unscale unscale, bool nonfinite) {
   const Run<T>& run = RunOf(batch, member.index);
   const int n = member.n, k = run.k();
   T* const out = run.r + (member.index - run.first) * k * n;
@@ -69,9 +71,9 @@ __device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Memb
   bool finite = true;
   for (int e = static_cast<int>(threadIdx.x); e < k * n; e += kThreads) {
     const int i = e / n, j = e % n;
-    T value = i > j ? T(0) : scaled[i * N + j] * UnscaleOf<T>(fields[j]);
+    T value = i > j ? T(0) : static_cast<T>(scaled[i * N + j] * unscale(j));
     if (problem.sign != Sign::kLapack && i <= j) {
-      if (scaled[i * N + i] < T(0)) value = -value;
+      if (scaled[i * N + i] < S(0)) value = -value;
       if (i == j && value == T(0)) value = T(0);  // -0 becomes +0
     }
     if (nonfinite) value = std::numeric_limits<T>::quiet_NaN();

@@ -1,6 +1,7 @@
 // RunTsqr: which kernel takes the problem.
 #pragma once
 
+#include "kernels/tsqr/cholesky.h"
 #include "kernels/tsqr/simple.h"
 #include "kernels/tsqr/thread.h"
 #include "kernels/tsqr/tsqr.h"
@@ -16,6 +17,18 @@ cudaError_t RunThread(const Problem& problem, const Batch<T>& batch, const Works
                               : RunThread<T, N, kWarps, kRows, false>(problem, batch, work, stream);
 }
 
+// The fast kernel, and the simple one for what that leaves.
+template <class T, int N>
+cudaError_t RunColumns(const Problem& problem, const Batch<T>& batch, const Workspace<T>& work,
+                       cudaStream_t stream) {
+  if constexpr (N <= 8) {
+    FACTORD_RETURN_IF_CUDA_ERROR((RunThread<T, N>(problem, batch, work, stream)));
+  } else {
+    FACTORD_RETURN_IF_CUDA_ERROR((RunCholesky<T, N>(problem, batch, work, stream)));
+  }
+  return RunSimple<T, N>(problem, batch, work, stream);
+}
+
 }  // namespace tsqr
 
 template <class T>
@@ -28,17 +41,15 @@ cudaError_t RunTsqr(const Problem& problem, const Batch<T>& batch, void* workspa
       work.states, 0, static_cast<std::size_t>(batch.count) * sizeof(tsqr::State), stream));
   switch (columns) {
     case 4:
-      FACTORD_RETURN_IF_CUDA_ERROR((tsqr::RunThread<T, 4>(problem, batch, work, stream)));
-      return tsqr::RunSimple<T, 4>(problem, batch, work, true, stream);
+      return tsqr::RunColumns<T, 4>(problem, batch, work, stream);
     case 8:
-      FACTORD_RETURN_IF_CUDA_ERROR((tsqr::RunThread<T, 8>(problem, batch, work, stream)));
-      return tsqr::RunSimple<T, 8>(problem, batch, work, true, stream);
+      return tsqr::RunColumns<T, 8>(problem, batch, work, stream);
     case 16:
-      return tsqr::RunSimple<T, 16>(problem, batch, work, false, stream);
+      return tsqr::RunColumns<T, 16>(problem, batch, work, stream);
     case 32:
-      return tsqr::RunSimple<T, 32>(problem, batch, work, false, stream);
+      return tsqr::RunColumns<T, 32>(problem, batch, work, stream);
     default:
-      return tsqr::RunSimple<T, 64>(problem, batch, work, false, stream);
+      return tsqr::RunColumns<T, 64>(problem, batch, work, stream);
   }
 }
 

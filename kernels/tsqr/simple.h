@@ -63,14 +63,13 @@ struct Simple {
   }
 };
 
-// With `only_redo`, the matrices whose state says so. Block: part of a matrix.
+// The matrices whose state says `redo`. Block: part of a matrix.
 template <class T, int N>
 __global__ void __launch_bounds__(kSimpleThreads)
-    SimpleKernel(const Problem problem, const Batch<T> batch, const Workspace<T> work,
-                 const bool only_redo) {
+    SimpleKernel(const Problem problem, const Batch<T> batch, const Workspace<T> work) {
   using S = Simple<T, N>;
   const Member<T, N> member(problem, batch, work);
-  if (only_redo && member.state->redo == 0) return;
+  if (member.state->redo == 0) return;
   auto& shared = DynamicShared<typename S::Shared>();
 
   // This part's rows, in its own scale.
@@ -108,18 +107,20 @@ __global__ void __launch_bounds__(kSimpleThreads)
   __syncthreads();
   S::Qr::Run(x, shared.qr, shared.r);
   __syncthreads();
-  WriteR<T, N, kSimpleThreads>(problem, batch, member, shared.r, shared.fields, nonfinite);
+  WriteR<T, N, kSimpleThreads>(
+      problem, batch, member, shared.r, [&](int j) { return UnscaleOf<T>(shared.fields[j]); },
+      nonfinite);
 }
 
 template <class T, int N>
 cudaError_t RunSimple(const Problem& problem, const Batch<T>& batch, const Workspace<T>& work,
-                      bool only_redo, cudaStream_t stream) {
+                      cudaStream_t stream) {
   return Launch(SimpleKernel<T, N>,
                 {.grid = dim3(static_cast<unsigned>(batch.count * work.parts)),
                  .threads = kSimpleThreads,
                  .shared_bytes = sizeof(typename Simple<T, N>::Shared),
                  .stream = stream},
-                problem, batch, work, only_redo);
+                problem, batch, work);
 }
 
 }  // namespace factord::kernels::tsqr

@@ -264,7 +264,9 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
            (zero || thread >= member.n || square >= K::kLeastSquare);
   }
   if (__syncthreads_and(good)) {
-    WriteR<T, N, K::kThreads>(problem, batch, member, shared.r, shared.fields, false);
+    WriteR<T, N, K::kThreads>(
+        problem, batch, member, shared.r, [&](int j) { return UnscaleOf<T>(shared.fields[j]); },
+        false);
   } else if (threadIdx.x == 0) {
     member.state->redo = 1;
     member.state->arrived = 0;

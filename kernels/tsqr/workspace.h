@@ -7,12 +7,18 @@
 
 namespace factord::kernels::tsqr {
 
+inline constexpr int kMaxParts = 160;
+// The Cholesky kernels add their parts up in groups of so many.
+inline constexpr int kPartsOfGroup = 12;
+inline constexpr int kMaxGroups = (kMaxParts + kPartsOfGroup - 1) / kPartsOfGroup;
+
 // Of one matrix; zero at first.
 struct State {
   std::uint32_t arrived;  // parts that have written their R
   std::uint32_t nonzero;  // bit k: some entry of column k is not zero
   std::uint32_t redo;     // the fast kernel's R can not be used
-  std::uint32_t unused;
+  std::uint32_t passes;   // that the Cholesky kernels have made
+  std::uint32_t arrived_of_group[kMaxGroups];
 };
 
 // Of all matrices, columns x columns each.
@@ -20,12 +26,13 @@ template <class T>
 struct Workspace {
   int parts = 0;  // blocks that share a matrix
   State* states = nullptr;
-  T* r = nullptr;         // parts x columns x columns a matrix
-  int* fields = nullptr;  // parts x columns a matrix: their scales, where each part has its own
-  std::size_t bytes = 0;  // of all of it
+  T* r = nullptr;           // parts x columns x columns a matrix
+  int* fields = nullptr;    // parts x columns a matrix: their scales, where each part has its own
+  double* sums = nullptr;   // Cholesky: (parts + groups) x columns^2 a matrix, for each part's G
+  double* prior = nullptr;  // Cholesky: columns^2 a matrix, the R of a pass that is repeated
+  std::size_t bytes = 0;    // of all of it
 };
 
-inline constexpr int kMaxParts = 160;
 // Few enough parts that each has several tiles of rows.
 inline constexpr int kLeastRows = 2048;
 
@@ -54,6 +61,11 @@ Workspace<T> CarveWorkspace(int parts, int columns, std::int64_t count, void* ba
   work.states = reinterpret_cast<State*>(take(count, sizeof(State)));
   work.r = reinterpret_cast<T*>(take(vectors * columns, sizeof(T)));
   work.fields = reinterpret_cast<int*>(take(vectors, sizeof(int)));
+  if (columns > 8) {
+    const std::int64_t squares = count * columns * columns;
+    work.sums = reinterpret_cast<double*>(take(squares * (parts + kMaxGroups), sizeof(double)));
+    work.prior = reinterpret_cast<double*>(take(squares, sizeof(double)));
+  }
   return work;
 }
 

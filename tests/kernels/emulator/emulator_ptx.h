@@ -24,6 +24,9 @@ void ClusterArrive();
 void ClusterWait();
 void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes, std::uint64_t* barrier);
 
+void CopyBulk(void* shared, const void* global, std::uint32_t bytes, std::uint64_t* barrier);
+void SyncWarps(int id, int threads);
+
 void CopyAsync(std::size_t bytes, void* shared, const void* global, bool valid);
 void CopyAsyncCommit();
 void CopyAsyncWait(int groups);
@@ -74,6 +77,11 @@ inline void CopyToPeer(void* to, int rank, const void* from, std::uint32_t bytes
   emulator::CopyToPeer(to, rank, from, bytes, &bar->state);
 }
 
+inline void CopyBulk(void* shared, const void* global, std::uint32_t bytes, Barrier* bar) {
+  emulator::CopyBulk(shared, global, bytes, &bar->state);
+}
+using emulator::SyncWarps;
+
 inline void CopyAsync16(void* shared, const void* global, bool valid = true) {
   emulator::CopyAsync(16, shared, global, valid);
 }
@@ -102,6 +110,7 @@ inline void StoreRelaxed(std::uint64_t* word, std::uint64_t value) {
 inline void Pause() { emulator::Sleep(); }
 
 inline void Forget(int&) {}
+inline double Select(bool yes, double a, double b) { return yes ? a : b; }
 
 using emulator::Mma16x8x8;
 using emulator::RoundToTf32;

@@ -120,6 +120,13 @@ struct Block {
   std::atomic<int> arrived = 0;
   std::atomic<int> votes[2] = {0, 0};  // by the parity of the generation
 
+  // SyncWarps, by its id
+  struct Meeting {
+    std::uint64_t generation = 0;
+    std::atomic<int> arrived = 0;
+  };
+  Meeting meetings[16];
+
   std::atomic<std::uint64_t> fence = 0;
   std::atomic<int> finished = 0;
 };

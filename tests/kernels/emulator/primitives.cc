@@ -234,6 +234,22 @@ int SyncBlockAndCount(bool predicate) {
 
 void SyncBlock() { SyncBlockAndCount(false); }
 
+void SyncWarps(int id, int threads) {
+  Block& block = *CurrentLane().block;
+  if (id < 1 || id >= 16) Fail("SyncWarps: no barrier %d", id);
+  Block::Meeting& meeting = block.meetings[id];
+  const std::uint64_t generation = LoadWord(&meeting.generation, std::memory_order_relaxed);
+  const int arrived = meeting.arrived.fetch_add(1, std::memory_order_acq_rel) + 1;
+  if (arrived > threads) Fail("SyncWarps: more than %d threads at barrier %d", threads, id);
+  if (arrived < threads) {
+    Wait(&meeting.generation, generation, "SyncWarps");
+    LoadWord(&meeting.generation, std::memory_order_acquire);
+  } else {
+    meeting.arrived.store(0, std::memory_order_relaxed);
+    std::atomic_ref(meeting.generation).store(generation + 1, std::memory_order_release);
+  }
+}
+
 // ---- fences, flags and atomics
 
 // ThreadSanitizer knows no fences. For it they are updates of one variable of the block or the
@@ -395,6 +411,17 @@ void CopyAsync(std::size_t bytes, void* shared, const void* global, bool valid) 
   } else {
     Perform(copy);
   }
+}
+
+void CopyBulk(void* shared, const void* global, std::uint32_t bytes, std::uint64_t* barrier) {
+  Block& block = *CurrentLane().block;
+  if (!IsAligned(shared, 16) || !IsAligned(global, 16) || bytes % 16 != 0)
+    Fail("CopyBulk: not 16-byte aligned");
+  if (!block.shared.Contains(shared, bytes)) Fail("CopyBulk: not to the block's shared memory");
+  CheckBarrier(block, barrier, "CopyBulk");
+  std::memcpy(shared, global, bytes);
+  UpdateBarrier(barrier, "CopyBulk", [&](BarrierState& state) { state.bytes -= bytes; });
+  CurrentLane().warp->Progress();
 }
 
 void CopyAsyncCommit() {
