@@ -15,8 +15,9 @@ constexpr Shape kShapes[] = {
     {10'000, 32, 32}, {100'000, 32, 32}, {5'000, 56, 56}, {10'000, 256, 32},
 };
 
-// Columns of one matrix of 1 GiB.
+// Columns of one matrix of 1 GiB, and of one so small that what is fixed decides.
 constexpr int kSkinny[] = {4, 8, 16, 32, 64};
+constexpr int kFewRows = 65'536;
 
 // Of one matrix, m >= n: LAPACK working note 41; orgqr's for n columns is the same as geqrf's.
 double Flops(const Case& c) {
@@ -68,6 +69,7 @@ std::vector<Case> AllCases() {
     }
   }
   for (kernels::Dtype dtype : {kernels::Dtype::kF32, kernels::Dtype::kF64}) {
+    for (int n : kSkinny) cases.push_back({Operation::kR, dtype, 1, kFewRows, n});
     for (int n : kSkinny)
       cases.push_back({Operation::kR, dtype, 1, (1 << 30) / SizeOf(dtype) / n, n});
   }

@@ -107,9 +107,9 @@ class Stream {
         parity ^= 1;
       }
     }
-    __syncthreads();
+    MeetAll();
     WriteSums();
-    __syncthreads();
+    MeetAll();
   }
 
   // Fills the ring. Whole stages alone come through it.
@@ -136,6 +136,15 @@ class Stream {
   }
   __device__ __forceinline__ void Refill(int s, int whole, int stage) const {
     if (kHalf == 0 && lane_ == 0) Copy(member_, shared_, group_, s, whole, stage);
+  }
+  // Of the block. Its two halves come from different places in the code, which __syncthreads
+  // forbids.
+  static __device__ __forceinline__ void MeetAll() {
+    if (C::kGroup == 1) {
+      __syncthreads();
+    } else {
+      SyncWarps(C::kGroups + 1, C::kThreads);
+    }
   }
   __device__ __forceinline__ void Meet() const { SyncWarps(group_ + 1, 32 * C::kGroup); }
 
