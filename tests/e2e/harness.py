@@ -125,6 +125,14 @@ def normal(*shape, dtype="f4", seed=0):
     return a.astype(dtype)
 
 
+# One lane, which a slow request holds for about a second: on LAPACK, since no sanitizer slows that down.
+ONE_LANE = ("--cpu_threads=1", "--cpu_engine=lapack")
+
+
+def slow_request():
+    return qr_request(normal(1950, 1950, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
+
+
 def eps_of(dtype):
     return float(np.finfo(dtype).eps) / 2
 

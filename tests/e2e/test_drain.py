@@ -6,9 +6,7 @@ import signal
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from harness import array_of, check_qr, code_of, normal, pb, qr_request, running, wait_until
-
-SLOW = qr_request(normal(1950, 1950, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)  # about a second
+from harness import ONE_LANE, array_of, check_qr, code_of, normal, pb, qr_request, running, slow_request, wait_until
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
@@ -16,7 +14,7 @@ def start_unary(server, count):
     """`count` requests of which one runs and the others wait, and their matrices."""
     stub = server.stub()
     arrays = [normal(80, 60, seed=i) for i in range(count)]
-    slow = stub.Factorize.future(SLOW)
+    slow = stub.Factorize.future(slow_request())
     wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
     calls = [stub.Factorize.future(qr_request(a)) for a in arrays]
     wait_until(lambda: server.metrics()["factord_queue_jobs"] >= count)
@@ -24,7 +22,7 @@ def start_unary(server, count):
 
 
 def test_accepted_work_finishes_and_new_work_is_refused():
-    with running("--cpu_threads=1", "--drain_delay=300ms") as server:
+    with running(*ONE_LANE, "--drain_delay=300ms") as server:
         health = health_pb2_grpc.HealthStub(server.channel())
         watch = health.Watch(health_pb2.HealthCheckRequest(service="factord.v1.Factorization"))
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
@@ -73,7 +71,7 @@ def test_requests_are_taken_until_the_drain_delay_has_passed():
 
 
 def test_draining_is_said_with_a_hint():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         stub = server.stub()
         slow, _ = start_unary(server, 1)
         server.terminate()
@@ -91,7 +89,7 @@ def test_draining_is_said_with_a_hint():
 
 
 def test_work_that_outlasts_the_grace_period_is_ended_and_said():
-    with running("--cpu_threads=1", "--grace_period=1ms") as server:
+    with running(*ONE_LANE, "--grace_period=1ms") as server:
         slow, calls = start_unary(server, 20)
         server.terminate()
         codes = {call.code() for _, call in calls}

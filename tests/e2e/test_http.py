@@ -13,13 +13,13 @@ import urllib.parse
 import pytest
 from google.protobuf import json_format
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from harness import SANITIZER_BYTES, assert_alive, check_qr, array_of, code_of, normal, pb, qr_request, running, wait_until
+from harness import (ONE_LANE, SANITIZER_BYTES, array_of, assert_alive, check_qr, code_of, normal, pb, qr_request, running,
+                     slow_request, wait_until)
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 # Seconds on a lane; with a sanitizer it is slower.
 SLOW_SHAPE = "1x900x900:c128" if SANITIZER_BYTES else "1x2200x2200:c128"
-SLOW = qr_request(normal(1950, 1950, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
 
 
 def netloc(server):
@@ -156,9 +156,9 @@ def test_status_tells_what_ran():
 
 
 def test_waiting_buckets_are_listed():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         stub = server.stub()
-        slow = stub.Factorize.future(SLOW)
+        slow = stub.Factorize.future(slow_request())
         wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
         calls = [stub.Factorize.future(qr_request(normal(3, 8, 8, seed=i))) for i in range(4)]
         calls += [stub.Factorize.future(qr_request(normal(5, 20, 4, dtype="f8")))]

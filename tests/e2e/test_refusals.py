@@ -8,14 +8,14 @@ import grpc
 import numpy as np
 import pytest
 from google.rpc import error_details_pb2, status_pb2
-from harness import (array_of, assert_alive, assert_idle, check_qr, code_of, normal, pb, qr_request, running, tensor, wait_until)
+from harness import (ONE_LANE, array_of, assert_alive, assert_idle, check_qr, code_of, normal, pb, qr_request, running,
+                     slow_request, tensor, wait_until)
 
 Code = grpc.StatusCode
 # ThreadSanitizer's own memory, several times what is touched, counts as the server's.
 PEAK_KIB = 1_800_000 if os.environ.get("FACTORD_SANITIZER") == "thread" else 600_000
-# Long enough for 200 requests to reach the queue, which the sanitizers make slower; far less than SLOW takes twice.
+# Long enough for 200 requests to reach the queue, which the sanitizers make slower; far less than two slow ones take.
 QUEUE_DEADLINE = 0.5 if os.environ.get("FACTORD_SANITIZER") else 0.1
-SLOW = (1950, 1950)  # c128: about a second on one core
 
 
 def details_of(call):
@@ -31,10 +31,6 @@ def details_of(call):
                     found[kind.DESCRIPTOR.name] = kind.FromString(any_detail.value)
         return error.code(), error.details(), found
     raise AssertionError("the call succeeded")
-
-
-def slow_request():
-    return qr_request(normal(*SLOW, dtype="c16"), q=pb.Q_MODE_UNSPECIFIED)
 
 
 def hold_lane(server, stub, **kwargs):
@@ -132,7 +128,7 @@ def test_compressed_requests_are_understood(stub):
 
 
 def test_a_deadline_that_passes_in_the_queue_costs_no_work():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         stub = server.stub()
         slow = [stub.Factorize.future(slow_request()) for _ in range(2)]
         wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
@@ -148,7 +144,7 @@ def test_a_deadline_that_passes_in_the_queue_costs_no_work():
 
 
 def test_cancelled_calls_cost_no_work():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         stub = server.stub()
         slow = hold_lane(server, stub)
         calls = [stub.Factorize.future(qr_request(normal(100, 100, seed=i))) for i in range(50)]
@@ -162,7 +158,7 @@ def test_cancelled_calls_cost_no_work():
 
 
 def test_a_full_queue_refuses_at_once_with_a_hint():
-    with running("--cpu_threads=1", "--max_queued_jobs=3") as server:
+    with running(*ONE_LANE, "--max_queued_jobs=3") as server:
         stub = server.stub()
         slow = [stub.Factorize.future(slow_request())]
         wait_until(lambda: server.metrics()["factord_running_jobs"] > 0)
@@ -177,7 +173,7 @@ def test_a_full_queue_refuses_at_once_with_a_hint():
 
 
 def test_a_full_budget_refuses_at_once_with_a_hint():
-    with running("--cpu_threads=1", "--memory_budget_bytes=125000000") as server:
+    with running(*ONE_LANE, "--memory_budget_bytes=125000000") as server:
         stub = server.stub()
         slow = stub.Factorize.future(slow_request())
         wait_until(lambda: server.metrics()["factord_memory_in_flight_bytes"] > 0)
@@ -189,7 +185,7 @@ def test_a_full_budget_refuses_at_once_with_a_hint():
 
 
 def test_good_bad_and_dead_requests_of_one_bucket():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         stub = server.stub()
         slow = hold_lane(server, stub)
         arrays = [normal(30, 20, seed=i) for i in range(64)]
@@ -209,7 +205,7 @@ def test_good_bad_and_dead_requests_of_one_bucket():
 
 
 def test_a_flood_does_not_starve_another_client():
-    with running("--cpu_threads=1") as server:
+    with running(*ONE_LANE) as server:
         flood = server.stub()
         as_flood, as_other = [("factord-client", "flood")], [("factord-client", "other")]
         big = qr_request(normal(500, 500, dtype="f8"))
@@ -225,7 +221,7 @@ def test_a_flood_does_not_starve_another_client():
 
 
 def test_low_priority_gives_way():
-    with running("--cpu_threads=1", "--low_priority_ageing=100s") as server:
+    with running(*ONE_LANE, "--low_priority_ageing=100s") as server:
         stub = server.stub()
         slow = hold_lane(server, stub)
         low = [stub.Factorize.future(qr_request(normal(256, 256, seed=i), run=pb.RunOptions(priority=pb.PRIORITY_LOW)))
@@ -237,7 +233,7 @@ def test_low_priority_gives_way():
 
 
 def test_bursts_from_many_clients_are_all_answered_or_refused_in_time():
-    with running("--cpu_threads=1", "--max_queued_jobs=20") as server:
+    with running(*ONE_LANE, "--max_queued_jobs=20") as server:
         server_stub = server.stub()
 
         def client(number):
