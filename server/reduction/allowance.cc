@@ -9,9 +9,8 @@ namespace {
 
 absl::Status BudgetFull(std::int64_t bytes, const ByteBudget& budget) {
   if (bytes > budget.limit()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the stream needs ", bytes, " bytes; the server's memory budget is ",
-                     budget.limit()));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the stream needs ", bytes, " bytes; the server's memory budget is ", budget.limit()));
   }
   return Overloaded("MEMORY_BUDGET_FULL",
                     absl::StrCat("the stream needs ", bytes, " bytes; ", budget.used(), " of ",
@@ -31,19 +30,35 @@ Allowance::Memory& Allowance::Memory::operator=(Memory&& other) noexcept {
 }
 
 void Allowance::Memory::Return() {
+  if (!allowance_) return;
   slab_ = Slab();
-  beyond_.Return();
-  if (allowance_) allowance_->free_.fetch_add(reserved_bytes_, std::memory_order_relaxed);
+  allowance_->free_.fetch_add(reserved_bytes_, std::memory_order_relaxed);
   reserved_bytes_ = 0;
+  if (beyond_) allowance_->GiveBack(beyond_);
   allowance_.reset();
 }
 
 absl::StatusOr<std::shared_ptr<Allowance>> Allowance::Create(std::shared_ptr<ByteBudget> budget,
+                                                             std::shared_ptr<Metrics> metrics,
                                                              std::int64_t reserved) {
-  ByteBudget::Reservation reservation = budget->TryTake(reserved);
-  if (!reservation) return BudgetFull(reserved, *budget);
-  return std::shared_ptr<Allowance>(
-      new Allowance(std::move(budget), std::move(reservation), reserved));
+  std::shared_ptr<Allowance> allowance(
+      new Allowance(std::move(budget), std::move(metrics), reserved));
+  allowance->reservation_ = allowance->TakeMore(reserved);
+  if (!allowance->reservation_) return BudgetFull(reserved, *allowance->budget_);
+  return allowance;
+}
+
+Allowance::~Allowance() { GiveBack(reservation_); }
+
+ByteBudget::Reservation Allowance::TakeMore(std::int64_t bytes) {
+  ByteBudget::Reservation taken = budget_->TryTake(bytes);
+  if (taken && metrics_) metrics_->BudgetChanged(budget_->used());
+  return taken;
+}
+
+void Allowance::GiveBack(ByteBudget::Reservation& reservation) {
+  reservation.Return();
+  if (metrics_) metrics_->BudgetChanged(budget_->used());
 }
 
 bool Allowance::TakeReserved(std::int64_t bytes) {
@@ -60,7 +75,7 @@ absl::StatusOr<Allowance::Memory> Allowance::Take(std::int64_t bytes) {
   if (TakeReserved(bytes)) {
     memory.reserved_bytes_ = bytes;
   } else {
-    memory.beyond_ = budget_->TryTake(bytes);
+    memory.beyond_ = TakeMore(bytes);
     if (!memory.beyond_) return BudgetFull(bytes, *budget_);
   }
   ASSIGN_OR_RETURN(memory.slab_, Slab::Create(bytes));

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "server/core/byte_budget.h"
 #include "server/core/slab.h"
+#include "server/metrics/metrics.h"
 
 namespace factord {
 
@@ -38,22 +39,28 @@ class Allowance : public std::enable_shared_from_this<Allowance> {
   };
 
   // Takes `reserved` bytes from the budget. UNAVAILABLE where it is full, RESOURCE_EXHAUSTED where
-  // it can never hold them.
+  // it can never hold them. `metrics` may be null.
   static absl::StatusOr<std::shared_ptr<Allowance>> Create(std::shared_ptr<ByteBudget> budget,
+                                                           std::shared_ptr<Metrics> metrics,
                                                            std::int64_t reserved);
+  ~Allowance();
 
   // From what is reserved, else from the budget. UNAVAILABLE where it is full.
   absl::StatusOr<Memory> Take(std::int64_t bytes);
 
  private:
-  Allowance(std::shared_ptr<ByteBudget> budget, ByteBudget::Reservation reservation,
+  Allowance(std::shared_ptr<ByteBudget> budget, std::shared_ptr<Metrics> metrics,
             std::int64_t reserved)
-      : budget_(std::move(budget)), reservation_(std::move(reservation)), free_(reserved) {}
+      : budget_(std::move(budget)), metrics_(std::move(metrics)), free_(reserved) {}
 
   bool TakeReserved(std::int64_t bytes);
+  // From the budget. Empty: it is full.
+  ByteBudget::Reservation TakeMore(std::int64_t bytes);
+  void GiveBack(ByteBudget::Reservation& reservation);
 
   const std::shared_ptr<ByteBudget> budget_;
-  const ByteBudget::Reservation reservation_;
+  const std::shared_ptr<Metrics> metrics_;
+  ByteBudget::Reservation reservation_;
   std::atomic<std::int64_t> free_;
 };
 

@@ -52,8 +52,8 @@ RowReduction::RowReduction(const ReductionOptions& options, std::shared_ptr<Allo
       changed_(std::move(changed)) {}
 
 absl::StatusOr<std::shared_ptr<RowReduction>> RowReduction::Create(
-    const ReductionOptions& options, std::shared_ptr<ByteBudget> budget, Submit submit,
-    Changed changed) {
+    const ReductionOptions& options, std::shared_ptr<ByteBudget> budget,
+    std::shared_ptr<Metrics> metrics, Submit submit, Changed changed) {
   std::int64_t bytes = BlocksInMemory(options.dtype, options.columns()) * BlockBytes(options) +
                        kReservedLevels * kNodesPerLevel * StackBytes(options);
   bytes += options.columns() * options.row_bytes();
@@ -61,7 +61,7 @@ absl::StatusOr<std::shared_ptr<RowReduction>> RowReduction::Create(
     bytes += 2 * TriangleSolve::MaxScratchBytes(options);  // the results are less than the scratch
   }
   ASSIGN_OR_RETURN(std::shared_ptr<Allowance> allowance,
-                   Allowance::Create(std::move(budget), bytes));
+                   Allowance::Create(std::move(budget), std::move(metrics), bytes));
   return std::shared_ptr<RowReduction>(
       new RowReduction(options, std::move(allowance), std::move(submit), std::move(changed)));
 }
@@ -113,9 +113,9 @@ absl::Status RowReduction::AppendReduced(std::int64_t rows,
                                          absl::FunctionRef<void(std::byte*)> copy_to) {
   if (const std::int64_t part = block_bytes_ % options_.row_bytes(); part != 0) {
     const std::int64_t row = rows_ + block_bytes_ / options_.row_bytes();
-    return InvalidField("reduced", absl::StrCat("came after ",
-                                                PartOfRow(part, options_.row_bytes(), row),
-                                                "; the rows before it must be whole"));
+    return InvalidField("reduced",
+                        absl::StrCat("came after ", PartOfRow(part, options_.row_bytes(), row),
+                                     "; the rows before it must be whole"));
   }
   RETURN_IF_ERROR(CloseBlock());
   if (rows > std::numeric_limits<std::int64_t>::max() - rows_) {
@@ -139,8 +139,8 @@ absl::Status RowReduction::AppendReduced(std::int64_t rows,
 absl::Status RowReduction::Finish() {
   if (const std::int64_t part = block_bytes_ % options_.row_bytes(); part != 0) {
     const std::int64_t row = rows_ + block_bytes_ / options_.row_bytes();
-    return InvalidField(
-        "rows", absl::StrCat("the stream ended after ", PartOfRow(part, options_.row_bytes(), row)));
+    return InvalidField("rows", absl::StrCat("the stream ended after ",
+                                             PartOfRow(part, options_.row_bytes(), row)));
   }
   RETURN_IF_ERROR(CloseBlock());
   absl::MutexLock lock(&mutex_);

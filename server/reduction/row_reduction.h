@@ -27,6 +27,7 @@
 #include "absl/synchronization/mutex.h"
 #include "server/core/byte_budget.h"
 #include "server/core/job.h"
+#include "server/metrics/metrics.h"
 #include "server/reduction/allowance.h"
 #include "server/reduction/reduction_options.h"
 #include "server/reduction/triangle_solve.h"
@@ -42,10 +43,10 @@ struct RowSpan {
 // What is left at the end. Results are row-major; `memory` holds them.
 struct Reduced {
   std::int64_t rows = 0;
-  std::int64_t r_rows = 0;        // min(rows, n + nrhs)
-  const std::byte* r = nullptr;   // r_rows x (n + nrhs)
-  SolutionMemory solution;        // with `solve`
-  std::int64_t rank = 0;          // likewise; -1 where rows are not finite
+  std::int64_t r_rows = 0;       // min(rows, n + nrhs)
+  const std::byte* r = nullptr;  // r_rows x (n + nrhs)
+  SolutionMemory solution;       // with `solve`
+  std::int64_t rank = 0;         // likewise; -1 where rows are not finite
   std::optional<MatrixCode> code;
   std::vector<RowSpan> nonfinite;  // ascending, at most kMaxNonfinite
 };
@@ -65,9 +66,10 @@ class RowReduction : public std::enable_shared_from_this<RowReduction> {
   using Changed = std::function<void()>;
 
   // UNAVAILABLE where the budget is full, RESOURCE_EXHAUSTED where it is too small for any such
-  // stream.
+  // stream. `metrics` may be null.
   static absl::StatusOr<std::shared_ptr<RowReduction>> Create(const ReductionOptions& options,
                                                               std::shared_ptr<ByteBudget> budget,
+                                                              std::shared_ptr<Metrics> metrics,
                                                               Submit submit, Changed changed);
 
   // The spec of a whole block, for those who want to know what the stream is made of.
@@ -95,12 +97,12 @@ class RowReduction : public std::enable_shared_from_this<RowReduction> {
  private:
   // A matrix to be factorized: a block of rows, or triangles stacked.
   struct Node {
-    Allowance::Memory memory;  // filled x columns
-    std::int64_t filled = 0;   // rows of it
-    RowSpan span;              // the rows of the stream that it stands for
-    int children = 0;          // 0: a block
-    int pending = 0;           // children whose R is not here yet
-    bool closed = false;       // nothing more comes
+    Allowance::Memory memory;      // filled x columns
+    std::int64_t filled = 0;       // rows of it
+    RowSpan span;                  // the rows of the stream that it stands for
+    int children = 0;              // 0: a block
+    int pending = 0;               // children whose R is not here yet
+    bool closed = false;           // nothing more comes
     std::shared_ptr<Node> parent;  // null: R is the result
     std::byte* out = nullptr;      // where R goes
   };
@@ -132,14 +134,15 @@ class RowReduction : public std::enable_shared_from_this<RowReduction> {
   const Changed changed_;
 
   // The appending thread's.
-  NodePtr block_;                // being filled
+  NodePtr block_;                 // being filled
   std::int64_t block_bytes_ = 0;  // of it
   std::int64_t rows_ = 0;         // begun, the one that is not whole included
 
   mutable absl::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  std::vector<NodePtr> open_ ABSL_GUARDED_BY(mutex_);   // of each level, the node that takes children
-  std::int64_t blocks_ ABSL_GUARDED_BY(mutex_) = 0;     // in memory
+  std::vector<NodePtr> open_
+      ABSL_GUARDED_BY(mutex_);                       // of each level, the node that takes children
+  std::int64_t blocks_ ABSL_GUARDED_BY(mutex_) = 0;  // in memory
   std::int64_t rows_reduced_ ABSL_GUARDED_BY(mutex_) = 0;
   std::map<std::int64_t, std::int64_t> nonfinite_ ABSL_GUARDED_BY(mutex_);  // count by first row
   bool out_of_range_ ABSL_GUARDED_BY(mutex_) = false;

@@ -142,8 +142,8 @@ bool TriangleSolve::Store(const std::byte* triangle, const Job& job,
     const bool known = with_identity() && *job.matrix<std::int32_t>(Operand::kRank, 0) == n;
     auto* const errors = reinterpret_cast<Real<T>*>(out.standard_errors);
     for (std::int64_t i = 0; i < n; ++i) {
-      const double row = known ? NormOf(X + i * spec_.p + nrhs, n, 1)
-                               : std::numeric_limits<double>::quiet_NaN();
+      const double row =
+          known ? NormOf(X + i * spec_.p + nrhs, n, 1) : std::numeric_limits<double>::quiet_NaN();
       for (std::int64_t j = 0; j < nrhs; ++j) {
         const double sigma = norms[j] / std::sqrt(static_cast<double>(rows_ - n));
         errors[i * nrhs + j] = static_cast<Real<T>>(sigma * row);

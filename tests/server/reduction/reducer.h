@@ -45,7 +45,7 @@ class Reducer {
                    std::int64_t budget_bytes = std::int64_t{1} << 40)
       : options_(options), budget_(std::make_shared<ByteBudget>(budget_bytes)), random_(seed) {
     auto created = RowReduction::Create(
-        options, budget_,
+        options, budget_, nullptr,
         [this](std::unique_ptr<Job> job) {
           if (!refusal.ok()) return refusal;
           jobs_.push_back(std::move(job));

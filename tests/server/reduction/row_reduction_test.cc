@@ -44,7 +44,7 @@ TEST(RowReduction, NoRowsAndNothingToSolveNeedNoJob) {
 
 TEST(RowReduction, FewerRowsThanColumnsHaveTheShortestSolution) {
   Reducer reducer({.n = 3, .nrhs = 1, .solve = true, .standard_errors = true});
-  const std::vector<double> rows = {1, 0, 1, 2,   //
+  const std::vector<double> rows = {1, 0, 1, 2,    //
                                     0, 1, 0, -5};  // x_0 + x_2 = 2, x_1 = -5
   ASSERT_TRUE(reducer.reduction().Append(BytesOf(rows)).ok());
   const Reduced& result = reducer.Finish();
@@ -64,8 +64,7 @@ TEST(RowReduction, StandardErrorsOfALine) {
   const std::vector<double> x = {1, 2, 3, 4, 5, 6}, y = {1.1, 1.9, 3.2, 3.9, 5.1, 5.8};
   std::vector<double> rows;
   for (std::size_t i = 0; i < x.size(); ++i) rows.insert(rows.end(), {1, x[i], y[i], -2 * y[i]});
-  Reducer reducer(
-      {.n = 2, .nrhs = 2, .solve = true, .standard_errors = true, .block_rows = 2});
+  Reducer reducer({.n = 2, .nrhs = 2, .solve = true, .standard_errors = true, .block_rows = 2});
   ASSERT_TRUE(reducer.reduction().Append(BytesOf(rows)).ok());
   const Reduced& result = reducer.Finish();
 
@@ -91,8 +90,7 @@ TEST(RowReduction, StandardErrorsOfALine) {
 TEST(RowReduction, DependentColumnsAreReportedAndHaveNoStandardErrors) {
   std::vector<double> rows;
   for (int i = 0; i < 40; ++i) rows.insert(rows.end(), {1.0 * i, 2.0 * i, 5.0 * i});
-  Reducer reducer(
-      {.n = 2, .nrhs = 1, .solve = true, .standard_errors = true, .block_rows = 8});
+  Reducer reducer({.n = 2, .nrhs = 1, .solve = true, .standard_errors = true, .block_rows = 8});
   ASSERT_TRUE(reducer.reduction().Append(BytesOf(rows)).ok());
   const Reduced& result = reducer.Finish();
   EXPECT_EQ(result.rank, 1);
@@ -154,8 +152,7 @@ TEST(RowReduction, NonfiniteRowsAreNamedByBlock) {
   rows[3 * 34 + 1] = kNan;
   rows[3 * 91] = std::numeric_limits<double>::infinity();
   ASSERT_TRUE(reducer.reduction().Append(BytesOf(rows)).ok());
-  ASSERT_TRUE(
-      reducer.AppendTriangle<double>(1000, {1, 2, 3, 0, kNan, 1, 0, 0, 1}).ok());
+  ASSERT_TRUE(reducer.AppendTriangle<double>(1000, {1, 2, 3, 0, kNan, 1, 0, 0, 1}).ok());
   const Reduced& result = reducer.Finish();
   EXPECT_EQ(result.code, MatrixCode::kNonfiniteInput);
   EXPECT_THAT(result.nonfinite, ElementsAre(RowSpan{30, 10}, RowSpan{90, 5}, RowSpan{95, 1000}));
@@ -289,7 +286,7 @@ TEST(RowReduction, BudgetFullAndBudgetTooSmallAreToldApart) {
   EXPECT_EQ(small.created().code(), absl::StatusCode::kResourceExhausted);
   const auto budget = std::make_shared<ByteBudget>(64 << 20);
   const auto others = budget->TryTake(60 << 20);
-  const auto created = RowReduction::Create({.n = 64}, budget, nullptr, nullptr);
+  const auto created = RowReduction::Create({.n = 64}, budget, nullptr, nullptr, nullptr);
   EXPECT_EQ(ReasonOf(created.status()), "MEMORY_BUDGET_FULL");
 }
 
