@@ -3,6 +3,8 @@
 import pathlib
 import queue
 import re
+import subprocess
+import sys
 
 import grpc
 import numpy as np
@@ -11,6 +13,7 @@ from harness import (DTYPES, array_of, assert_alive, assert_idle, code_of, eps_o
                      wait_until)
 
 Code = grpc.StatusCode
+EXAMPLE = pathlib.Path(__file__).parents[2] / "client" / "examples" / "python" / "reduce_rows.py"
 DATA = pathlib.Path(__file__).parents[1] / "data" / "nist" / "csv"
 BLOCK_BYTES = 4 << 20
 
@@ -330,6 +333,11 @@ def test_a_draining_server_finishes_what_has_started():
         (reply,) = started.replies
         check_r(a, array_of(reply.result.reduced.r))
         assert server.wait()[0] == 0
+
+
+def test_the_example_that_the_documents_quote(server):
+    result = subprocess.run([sys.executable, EXAMPLE, server.target], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0 and "400000 rows, rank 8" in result.stdout, result.stderr
 
 
 def test_the_server_says_what_it_takes(stub):
