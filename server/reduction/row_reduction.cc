@@ -37,6 +37,13 @@ Spec FactorizeSpec(const ReductionOptions& options, std::int64_t m) {
           .fast = options.fast};
 }
 
+void FillWithNan(DType dtype, std::int64_t count, std::byte* memory) {
+  Visit(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    std::fill_n(reinterpret_cast<T*>(memory), count, T(std::numeric_limits<double>::quiet_NaN()));
+  });
+}
+
 // "5 of 24 bytes of row 17"
 std::string PartOfRow(std::int64_t bytes, std::int64_t row_bytes, std::int64_t row) {
   return absl::StrCat(bytes, " of ", row_bytes, " bytes of row ", row);
@@ -276,12 +283,7 @@ void RowReduction::Note(const Node& node, const Job& job) {
 void RowReduction::OnTriangle() {
   if (out_of_range_) {
     // In a tree the columns after one that overflowed can't be told from it.
-    Visit(options_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      auto* r = reinterpret_cast<T*>(result_memory_.data());
-      std::fill(r, r + result_.r_rows * options_.columns(),
-                T(std::numeric_limits<double>::quiet_NaN()));
-    });
+    FillWithNan(options_.dtype, result_.r_rows * options_.columns(), result_memory_.data());
   }
   if (!solve_) return Complete();
   auto job = std::make_unique<Job>();
