@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/functional/any_invocable.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -40,13 +39,13 @@ struct RowSpan {
   bool operator==(const RowSpan&) const = default;
 };
 
-// What is left at the end. Results are row-major; `memory` holds them.
+// What is left at the end. Matrices are row-major, in the memory of the reduction that made them.
 struct Reduced {
   std::int64_t rows = 0;
   std::int64_t r_rows = 0;       // min(rows, n + nrhs)
   const std::byte* r = nullptr;  // r_rows x (n + nrhs)
   SolutionMemory solution;       // with `solve`
-  std::int64_t rank = 0;         // likewise; -1 where rows are not finite
+  std::int64_t rank = 0;         // likewise; -1 where R is not finite
   std::optional<MatrixCode> code;
   std::vector<RowSpan> nonfinite;  // ascending, at most kMaxNonfinite
 };

@@ -77,6 +77,15 @@ def test_blocks_of_several_messages_and_messages_of_several_blocks(stub):
     assert reduce(stub, a, size=a.nbytes).reduced.r.data == first.reduced.r.data
 
 
+def test_wide_rows_have_large_blocks_of_which_few_wait(server, stub):
+    a = normal(8000, 600, dtype="f8")
+    first = reduce(stub, a, size=3 << 20)
+    assert first.report.jobs == 4 + 1  # 2400 rows a block
+    # Well conditioned: R is unique but for its rows' signs.
+    np.testing.assert_allclose(abs(array_of(first.reduced.r)), abs(np.linalg.qr(a, mode="r")), atol=1e-10)
+    assert reduce(stub, a, size=30 << 20).reduced.r.data == first.reduced.r.data
+
+
 def test_it_is_the_r_of_factorize(stub):
     a = normal(500, 7, dtype="f8")
     whole = stub.Factorize(qr_request(a, q=pb.Q_MODE_UNSPECIFIED)).qr[0].r
