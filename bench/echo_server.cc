@@ -18,7 +18,7 @@ class Echo final : public grpc::ServerGenericBidiReactor {
   explicit Echo(std::size_t size) : size_(size) { StartRead(&request_); }
 
   void OnReadDone(bool ok) override {
-    if (!ok) return Finish(grpc::Status::OK);
+    if (ok) return StartRead(&request_);
     grpc::Slice slice(reply_bytes, size_, grpc::Slice::STATIC_SLICE);
     response_ = grpc::ByteBuffer(&slice, 1);
     StartWriteAndFinish(&response_, grpc::WriteOptions(), grpc::Status::OK);

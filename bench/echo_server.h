@@ -1,5 +1,6 @@
-// The least a gRPC server can do: answers any unary call with as many bytes as its metadata entry
-// "reply-bytes" says, without looking at the request or copying anything.
+// The least a gRPC server can do: answers any call, once the client has sent all, with as many
+// bytes as its metadata entry "reply-bytes" says, without looking at the messages or copying
+// anything.
 #pragma once
 
 namespace factord::bench {

@@ -14,10 +14,11 @@ LAYERS = {
     "server/trace": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/batching": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke"]),
     "server/engine": (["server/core", "server/metrics", "kernels"], ["grpc", "google/", "prometheus/"]),
+    "server/reduction": (["server/core", "server/metrics"], ["grpc", "google/", "cuda", "lapacke", "cblas"]),
     "server/security": (["server/core", "server/metrics", "factord/v1"], ["google/", "cuda", "lapacke", "cblas"]),
     "server/rpc": (
-        ["server/core", "server/metrics", "server/logging", "server/trace", "server/batching", "server/security", "factord/v1",
-         "google/rpc"],
+        ["server/core", "server/metrics", "server/logging", "server/trace", "server/batching", "server/reduction",
+         "server/security", "factord/v1", "google/rpc"],
         ["cuda", "lapacke", "cblas"],
     ),
     "server/http": (

@@ -5,8 +5,9 @@
 namespace factord {
 
 absl::string_view Name(Rpc rpc) {
-  static constexpr absl::string_view kNames[] = {
-      "Factorize", "FactorizeStream", "FormQ", "ApplyQ", "Solve", "Explain", "GetServerInfo"};
+  static constexpr absl::string_view kNames[] = {"Factorize", "FactorizeStream", "FormQ",
+                                                 "ApplyQ",    "Solve",           "ReduceRows",
+                                                 "Explain",   "GetServerInfo"};
   return kNames[static_cast<std::size_t>(rpc)];
 }
 

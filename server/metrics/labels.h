@@ -13,10 +13,11 @@ enum class Rpc : std::uint8_t {
   kFormQ,
   kApplyQ,
   kSolve,
+  kReduceRows,
   kExplain,
   kGetServerInfo
 };
-inline constexpr int kRpcs = 7;
+inline constexpr int kRpcs = 8;
 
 enum class Stage : std::uint8_t { kDecode, kQueue, kPack, kCompute, kUnpack, kEncode };
 inline constexpr int kStages = 6;

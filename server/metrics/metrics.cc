@@ -162,13 +162,17 @@ Metrics::Metrics(const BuildInfo& build, const std::vector<std::string>& devices
   budget_limit_ =
       &Gauges(registry, "factord_memory_budget_bytes", "Byte budget of all requests together.")
            .Add({});
-  streams_ = &Gauges(registry, "factord_streams", "FactorizeStream calls open.").Add({});
+  streams_ =
+      &Gauges(registry, "factord_streams", "FactorizeStream and ReduceRows calls open.").Add({});
   serving_ =
       &Gauges(registry, "factord_serving", "1 while the health service says SERVING.").Add({});
   received_ =
       &Counters(registry, "factord_received_bytes_total", "Request messages received.").Add({});
   sent_ =
       &Counters(registry, "factord_sent_bytes_total", "Response messages handed to gRPC.").Add({});
+  rows_reduced_ =
+      &Counters(registry, "factord_reduced_rows_total", "Rows of ReduceRows that were reduced.")
+           .Add({});
   spans_dropped_ = &Counters(registry, "factord_spans_dropped_total",
                              "Spans of sampled requests that did not reach the trace file.")
                         .Add({});

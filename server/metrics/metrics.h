@@ -83,6 +83,7 @@ class Metrics {
   void StreamClosed() { streams_->Decrement(); }
   void Received(std::int64_t bytes) { received_->Increment(static_cast<double>(bytes)); }
   void Sent(std::int64_t bytes) { sent_->Increment(static_cast<double>(bytes)); }
+  void RowsReduced(std::int64_t rows) { rows_reduced_->Increment(static_cast<double>(rows)); }
   void SpansDropped(std::int64_t spans) { spans_dropped_->Increment(static_cast<double>(spans)); }
   void SetServing(bool serving) { serving_->Set(serving ? 1 : 0); }
 
@@ -130,6 +131,7 @@ class Metrics {
   prometheus::Gauge* serving_;
   prometheus::Counter* received_;
   prometheus::Counter* sent_;
+  prometheus::Counter* rows_reduced_;
   prometheus::Counter* spans_dropped_;
 };
 

@@ -258,10 +258,7 @@ absl::StatusOr<DecodedRequest> Decode(const v1::SolveRequest& request, DataMode 
   Spec options{.op = Op::kSolve};
   RETURN_IF_ERROR(DecodeRun(request.run(), decoder.out(), options.fast));
   if (request.has_rcond()) {
-    options.rcond = request.rcond();
-    if (!(options.rcond >= 0 && options.rcond < 1)) {
-      return InvalidField("rcond", absl::StrCat("is ", options.rcond, "; must be in [0, 1)"));
-    }
+    ASSIGN_OR_RETURN(options.rcond, DecodeRcond(request.rcond()));
   }
   RETURN_IF_ERROR(decoder.CheckCount("problems", request.problems_size()));
   for (int i = 0; i < request.problems_size(); ++i) {

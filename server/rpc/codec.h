@@ -116,5 +116,6 @@ struct Outcome {
 v1::StreamResult Encode(const DecodedRequest& request, const Outcome* outcome, bool placeholders);
 
 v1::Backend ToProto(Backend backend);
+v1::MatrixCode ToProto(MatrixCode code);
 
 }  // namespace factord

@@ -94,6 +94,11 @@ absl::Status DecodeQr(const v1::QrOptions& qr, Spec& spec) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<double> DecodeRcond(double rcond) {
+  if (rcond >= 0 && rcond < 1) return rcond;
+  return InvalidField("rcond", absl::StrCat("is ", rcond, "; must be in [0, 1)"));
+}
+
 absl::Status DecodeSideAndOp(const v1::ApplyQRequest& request, Spec& spec) {
   switch (request.side()) {
     case v1::SIDE_UNSPECIFIED:

@@ -18,6 +18,9 @@ absl::StatusOr<QMode> DecodeQMode(v1::QMode mode, QMode if_unspecified, absl::st
 // Also that something is asked for, and that the sign goes with it.
 absl::Status DecodeQr(const v1::QrOptions& qr, Spec& spec);
 
+// `rcond` is set.
+absl::StatusOr<double> DecodeRcond(double rcond);
+
 absl::Status DecodeSideAndOp(const v1::ApplyQRequest& request, Spec& spec);
 
 }  // namespace factord

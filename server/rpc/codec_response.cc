@@ -10,17 +10,13 @@ namespace {
 
 using v1::MatrixStatus;
 
-constexpr v1::MatrixCode kProtoCodes[] = {v1::MATRIX_CODE_NONFINITE_INPUT,
-                                          v1::MATRIX_CODE_RESULT_OUT_OF_RANGE,
-                                          v1::MATRIX_CODE_RANK_DEFICIENT};
-
 void EncodeStatuses(const Outcome* outcome, std::size_t item,
                     google::protobuf::RepeatedPtrField<MatrixStatus>& statuses) {
   if (outcome == nullptr) return;
   for (const MatrixFailure& failure : outcome->failures[item]) {
     MatrixStatus& status = *statuses.Add();
     status.set_index(failure.index);
-    status.set_code(kProtoCodes[static_cast<std::size_t>(failure.code)]);
+    status.set_code(ToProto(failure.code));
   }
 }
 
@@ -122,6 +118,18 @@ v1::StreamResult Encode(const DecodedRequest& request, const Outcome* outcome, b
       break;
   }
   return result;
+}
+
+v1::MatrixCode ToProto(MatrixCode code) {
+  switch (code) {
+    case MatrixCode::kNonfiniteInput:
+      return v1::MATRIX_CODE_NONFINITE_INPUT;
+    case MatrixCode::kResultOutOfRange:
+      return v1::MATRIX_CODE_RESULT_OUT_OF_RANGE;
+    case MatrixCode::kRankDeficient:
+      return v1::MATRIX_CODE_RANK_DEFICIENT;
+  }
+  return v1::MATRIX_CODE_UNSPECIFIED;
 }
 
 v1::Backend ToProto(Backend backend) {

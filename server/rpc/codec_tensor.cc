@@ -14,24 +14,6 @@ namespace {
 
 constexpr int kMaxDims = 32;  // NumPy's limit
 
-absl::StatusOr<DType> DecodeDType(v1::DType dtype, absl::string_view path) {
-  switch (dtype) {
-    case v1::DTYPE_F32:
-      return DType::kF32;
-    case v1::DTYPE_F64:
-      return DType::kF64;
-    case v1::DTYPE_C64:
-      return DType::kC64;
-    case v1::DTYPE_C128:
-      return DType::kC128;
-    case v1::DTYPE_UNSPECIFIED:
-      return InvalidField(absl::StrCat(path, ".dtype"),
-                          "is not set; must be one of F32, F64, C64, C128");
-    default:
-      return InvalidField(absl::StrCat(path, ".dtype"), absl::StrCat("unknown value ", dtype));
-  }
-}
-
 absl::StatusOr<Layout> DecodeLayout(v1::Layout layout, absl::string_view path) {
   switch (layout) {
     case v1::LAYOUT_UNSPECIFIED:
@@ -96,6 +78,24 @@ absl::Status CheckData(const v1::Tensor& tensor, absl::string_view path, DataMod
 }
 
 }  // namespace
+
+absl::StatusOr<DType> DecodeDType(v1::DType dtype, absl::string_view path) {
+  switch (dtype) {
+    case v1::DTYPE_F32:
+      return DType::kF32;
+    case v1::DTYPE_F64:
+      return DType::kF64;
+    case v1::DTYPE_C64:
+      return DType::kC64;
+    case v1::DTYPE_C128:
+      return DType::kC128;
+    case v1::DTYPE_UNSPECIFIED:
+      return InvalidField(absl::StrCat(path, ".dtype"),
+                          "is not set; must be one of F32, F64, C64, C128");
+    default:
+      return InvalidField(absl::StrCat(path, ".dtype"), absl::StrCat("unknown value ", dtype));
+  }
+}
 
 std::optional<std::int64_t> CheckedMultiply(std::int64_t a, std::int64_t b) {
   std::int64_t product;

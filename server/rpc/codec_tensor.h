@@ -26,6 +26,9 @@ struct TensorShape {
 // How many of the last dims are one matrix.
 enum class TensorRank { kVector = 1, kMatrix = 2 };
 
+// INVALID_ARGUMENT naming "path.dtype" where it is not set, or unknown.
+absl::StatusOr<DType> DecodeDType(v1::DType dtype, absl::string_view path);
+
 // INVALID_ARGUMENT naming `path` where dims are negative, missing, or their product passes the
 // limits or 64 bits; where the type or layout is unknown; where the data's size is not what the
 // dims say.

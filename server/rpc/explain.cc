@@ -6,6 +6,7 @@
 #include "server/batching/bucket.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
+#include "server/reduction/block_shape.h"
 #include "server/rpc/decode_message.h"
 #include "server/rpc/request.h"
 
@@ -147,6 +148,7 @@ absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo(const grpc::ByteBuffer& 
   response.set_max_message_bytes(context.limits.max_message_bytes);
   response.set_max_matrix_elements(context.limits.max_matrix_elements);
   response.set_max_tensors(context.limits.max_tensors);
+  response.set_max_reduced_columns(kMaxReducedColumns);
   response.set_memory_budget_bytes(context.budget->limit());
   response.set_memory_in_flight_bytes(context.budget->used());
   const timespec uptime = absl::ToTimespec(absl::Now() - context.started);

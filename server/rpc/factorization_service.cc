@@ -3,6 +3,7 @@
 #include "server/rpc/caller.h"
 #include "server/rpc/explain.h"
 #include "server/rpc/grpc_status.h"
+#include "server/rpc/reduce_call.h"
 #include "server/rpc/refusal.h"
 #include "server/rpc/request_end.h"
 #include "server/rpc/request_start.h"
@@ -82,6 +83,11 @@ grpc::ServerUnaryReactor* FactorizationService::GetServerInfo(Context* context,
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* FactorizationService::FactorizeStream(
     Context* context) {
   return StreamCall::Start(context, context_, streams_);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* FactorizationService::ReduceRows(
+    Context* context) {
+  return ReduceCall::Start(context, context_, streams_);
 }
 
 }  // namespace factord

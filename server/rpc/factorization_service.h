@@ -27,6 +27,7 @@ using RawService = WithRaw<v1::Factorization::WithRawCallbackMethod_Factorize,
                            v1::Factorization::WithRawCallbackMethod_FormQ,
                            v1::Factorization::WithRawCallbackMethod_ApplyQ,
                            v1::Factorization::WithRawCallbackMethod_Solve,
+                           v1::Factorization::WithRawCallbackMethod_ReduceRows,
                            v1::Factorization::WithRawCallbackMethod_Explain,
                            v1::Factorization::WithRawCallbackMethod_GetServerInfo>::Type;
 
@@ -52,6 +53,8 @@ class FactorizationService final : public internal::RawService {
   Unary* Explain(Context* context, const Bytes* request, Bytes* response) override;
   Unary* GetServerInfo(Context* context, const Bytes* request, Bytes* response) override;
   grpc::ServerBidiReactor<Bytes, Bytes>* FactorizeStream(Context* context) override;
+
+  grpc::ServerBidiReactor<Bytes, Bytes>* ReduceRows(Context* context) override;
 
   ServiceContext& context_;
   StreamRegistry streams_;

@@ -7,6 +7,7 @@
 #include "server/batching/bucket.h"
 #include "server/core/errors.h"
 #include "server/core/status_macros.h"
+#include "server/rpc/run_report.h"
 
 namespace factord {
 namespace {
@@ -28,12 +29,6 @@ absl::Status CheckOverhead(const DecodedRequest& decoded, const Limits& limits) 
   return absl::ResourceExhaustedError(absl::StrCat(
       "the dims, ranks and statuses of the reply may take ", bytes, " bytes; the message limit is ",
       limits.max_message_bytes, ": split the request"));
-}
-
-using SetField = void (v1::RunReport::*)(std::int64_t);
-
-void KeepLargest(std::int64_t value, std::int64_t largest, v1::RunReport& report, SetField set) {
-  if (value > largest) (report.*set)(value);
 }
 
 }  // namespace
@@ -68,6 +63,19 @@ std::int64_t MatricesPerJob(const Spec& spec, Backend backend, const ServiceCont
       std::max(context.CostsOf(backend).Predict(spec, 1).time, absl::Nanoseconds(1));
   const auto by_cost = static_cast<std::int64_t>(absl::FDivDuration(context.job_cost, one));
   return std::max<std::int64_t>(1, std::min(by_bytes, by_cost));
+}
+
+void SendTo(const Route& route, const Caller& caller, Priority priority,
+            const ServiceContext& context, Job& job) {
+  job.client = caller.client;
+  job.priority = priority;
+  job.deadline = caller.deadline;
+  job.cancelled = caller.cancelled;
+  job.route = route.backend;
+  job.pinned = route.pinned;
+  const Prediction prediction = context.CostsOf(route.backend).Predict(job.spec, job.count);
+  job.predicted = prediction.time;
+  job.predicted_measured = prediction.measured;
 }
 
 absl::StatusOr<std::shared_ptr<Request>> Request::Create(DecodedRequest decoded,
@@ -114,7 +122,6 @@ std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
     if (item.output_bytes == 0) continue;  // all results are empty, however many there are
     const Route route = RouteOf(decoded_, item, context_);
     metrics_->Routed(route.backend, route.times.label);
-    const CostModel& costs = context_.CostsOf(route.backend);
     const std::int64_t step = MatricesPerJob(item.spec, route.backend, context_);
     for (std::int64_t first = 0; first < item.count; first += step) {
       auto job = std::make_unique<Job>();
@@ -128,15 +135,7 @@ std::vector<std::unique_ptr<Job>> Request::MakeJobs(const Caller& caller) {
               operands[index][i] + first * MatrixBytes(item.spec, static_cast<Operand>(i));
         }
       }
-      job->client = caller.client;
-      job->priority = decoded_.priority;
-      job->deadline = caller.deadline;
-      job->cancelled = caller.cancelled;
-      job->route = route.backend;
-      job->pinned = route.pinned;
-      const Prediction prediction = costs.Predict(item.spec, job->count);
-      job->predicted = prediction.time;
-      job->predicted_measured = prediction.measured;
+      SendTo(route, caller, decoded_.priority, context_, *job);
       job->done = [request = shared_from_this()](Job& done, const absl::Status& status) {
         request->OnJobDone(done, status);
       };
@@ -195,33 +194,12 @@ void Request::OnJobDone(Job& job, const absl::Status& status) {
 }
 
 void Request::Merge(const Job& job) {
-  v1::RunReport& report = outcome_.report;
-  const std::int64_t room = std::max<std::int64_t>(kMaxStatuses - report.failed_matrices(), 0);
+  const std::int64_t room =
+      std::max<std::int64_t>(kMaxStatuses - outcome_.report.failed_matrices(), 0);
   const auto listed = std::min(static_cast<std::int64_t>(job.failures.size()), room);
   std::vector<MatrixFailure>& failures = outcome_.failures[job.item];
   failures.insert(failures.end(), job.failures.begin(), job.failures.begin() + listed);
-  report.set_failed_matrices(report.failed_matrices() +
-                             static_cast<std::int64_t>(job.failures.size()));
-  using R = v1::RunReport;
-  report.set_backend(ToProto(job.backend));
-  report.set_path(std::string(job.path));
-  KeepLargest(job.batch_matrices, report.batch_matrices(), report, &R::set_batch_matrices);
-  KeepLargest(absl::ToInt64Nanoseconds(job.times.queue), report.queue_ns(), report,
-              &R::set_queue_ns);
-  KeepLargest(absl::ToInt64Nanoseconds(job.times.pack), report.pack_ns(), report, &R::set_pack_ns);
-  KeepLargest(absl::ToInt64Nanoseconds(job.times.compute), report.compute_ns(), report,
-              &R::set_compute_ns);
-  KeepLargest(absl::ToInt64Nanoseconds(job.times.unpack), report.unpack_ns(), report,
-              &R::set_unpack_ns);
-  KeepLargest(absl::ToInt64Nanoseconds(job.times.run), report.run_ns(), report, &R::set_run_ns);
-  if (traced_ && outcome_.runs.size() < kMaxRuns) {
-    outcome_.runs.push_back({.queued = job.queued,
-                             .times = job.times,
-                             .matrices = job.count,
-                             .batch_matrices = job.batch_matrices,
-                             .backend = job.backend,
-                             .path = job.path});
-  }
+  AddJob(job, traced_, outcome_);
 }
 
 Outcome Request::TakeOutcome() {

@@ -38,6 +38,10 @@ Route RouteOf(const DecodedRequest& decoded, const Item& item, const ServiceCont
 // one.
 std::int64_t MatricesPerJob(const Spec& spec, Backend backend, const ServiceContext& context);
 
+// Says who the job is for, and where it goes.
+void SendTo(const Route& route, const Caller& caller, Priority priority,
+            const ServiceContext& context, Job& job);
+
 // Owns the memory of a request's tensors and the budget taken for it, both returned with the last
 // reference: jobs hold one while they run, slices while gRPC sends them. Thread-safe after Run.
 class Request : public std::enable_shared_from_this<Request> {

@@ -28,6 +28,7 @@ class Payload {
  public:
   void Append(const std::uint8_t* data, std::size_t size);
   std::int64_t size() const { return size_; }
+  std::span<const std::span<const std::uint8_t>> ranges() const { return ranges_; }
   void CopyTo(std::byte* destination) const;
 
  private:
