@@ -40,9 +40,9 @@ def test_r(client, rng, m, n, dtype):
 
 
 def test_the_cut_does_not_change_a_bit(client, rng):
-    a = rng.standard_normal((3000, 9))
+    a = rng.standard_normal((150_000, 9))  # 11 MB: several of any server's blocks
     whole = client.reduce_rows([a], backend="cpu").r
-    for heights in [(1,), (7, 500), (2999,), (0, 64)]:
+    for heights in [(97,), (7, 5000), (149_999,), (0, 64_000)]:
         assert np.array_equal(client.reduce_rows(cut(a, *heights), backend="cpu").r, whole)
 
 
@@ -159,13 +159,13 @@ def test_results_can_be_pickled(client, rng):
 
 
 def test_nonfinite_rows_are_named(client, rng):
-    a = rng.standard_normal((5000, 3))
-    a[3333, 1] = np.nan
+    a = rng.standard_normal((600_000, 3))  # 14 MB: several of any server's blocks
+    a[333_333, 1] = np.nan
     with pytest.raises(factord.FactordError, match="NaN or Inf in rows") as caught:
-        client.reduce_rows(cut(a, 700))
+        client.reduce_rows(cut(a, 70_000))
     assert caught.value.code == "NONFINITE_INPUT"
     (rows,) = caught.value.rows
-    assert 3333 in rows and 0 not in rows and 4999 not in rows
+    assert 333_333 in rows and 0 not in rows and 599_999 not in rows
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (copy.rows, copy.code, str(copy)) == ([rows], "NONFINITE_INPUT", str(caught.value))
 
