@@ -335,6 +335,11 @@ absl::StatusOr<SolveResult> Client::Solve(absl::Span<const LeastSquaresView> pro
   return result;
 }
 
+absl::StatusOr<std::unique_ptr<RowReducer>> Client::ReduceRows(const v1::ReduceRowsStart& start,
+                                                               const CallOptions& call) {
+  return transport_->ReduceRows(start, call);
+}
+
 absl::StatusOr<v1::ExplainResponse> Client::Explain(const v1::ExplainRequest& request,
                                                     const CallOptions& call) {
   return transport_->CallUnary(&v1::Factorization::StubInterface::Explain, request, call);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/retry.h"
+#include "client/row_reducer.h"
 #include "client/tensor.h"
 #include "factord/v1/factord.pb.h"
 
@@ -166,6 +167,11 @@ class Client {
   absl::StatusOr<SolveResult> Solve(absl::Span<const LeastSquaresView> problems,
                                     std::optional<double> rcond = std::nullopt,
                                     const CallOptions& call = {});
+
+  // Begins a matrix whose rows come bit by bit. `start` says its type and its columns and what is
+  // wanted; its `run` and `progress_rows` are not read. The timeout is that of the whole matrix.
+  absl::StatusOr<std::unique_ptr<RowReducer>> ReduceRows(const v1::ReduceRowsStart& start,
+                                                         const CallOptions& call = {});
 
   // What a request would do. Its tensors have dims and types and no data.
   absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request,

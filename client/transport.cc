@@ -9,8 +9,10 @@
 #include <memory>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/time/time.h"
 #include "client/grpc_status.h"
+#include "client/row_reducer_call.h"
 #include "client/stream_call.h"
 
 namespace factord::client {
@@ -83,18 +85,44 @@ absl::StatusOr<v1::StreamResult> Transport::CallStream(const v1::Start& start,
 
 absl::Status Transport::Retry(const CallOptions& call,
                               absl::FunctionRef<absl::Status(grpc::ClientContext*)> attempt) {
-  const absl::Time deadline = options_.environment.now() + call.timeout.value_or(options_.timeout);
+  const absl::Time deadline = Deadline(call);
   return RunWithRetries(options_.retry, deadline, options_.environment, [&] {
-    // gRPC would start a call that is already late, and now and then finish it.
-    if (options_.environment.now() >= deadline) {
-      return absl::DeadlineExceededError("the deadline passed before the call");
-    }
     grpc::ClientContext context;
-    context.set_deadline(absl::ToChronoTime(deadline));
-    if (!options_.client_name.empty()) context.AddMetadata("factord-client", options_.client_name);
-    if (!options_.token.empty()) context.AddMetadata("authorization", "Bearer " + options_.token);
-    return attempt(&context);
+    const absl::Status status = Prepare(deadline, &context);
+    return status.ok() ? attempt(&context) : status;
   });
+}
+
+absl::Time Transport::Deadline(const CallOptions& call) const {
+  return options_.environment.now() + call.timeout.value_or(options_.timeout);
+}
+
+absl::Status Transport::Prepare(absl::Time deadline, grpc::ClientContext* context) const {
+  // gRPC would start a call that is already late, and now and then finish it.
+  if (options_.environment.now() >= deadline) {
+    return absl::DeadlineExceededError("the deadline passed before the call");
+  }
+  context->set_deadline(absl::ToChronoTime(deadline));
+  if (!options_.client_name.empty()) context->AddMetadata("factord-client", options_.client_name);
+  if (!options_.token.empty()) context->AddMetadata("authorization", "Bearer " + options_.token);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<RowReducer>> Transport::ReduceRows(const v1::ReduceRowsStart& start,
+                                                                  const CallOptions& call) {
+  auto started = std::make_unique<RowReducer::Call>();
+  started->start = start;
+  *started->start.mutable_run() = call.run;
+  started->start.clear_progress_rows();  // nobody reads while rows are sent
+  absl::Status status = Prepare(Deadline(call), &started->context);
+  if (!status.ok()) return status;
+  v1::ReduceRowsRequest request;
+  *request.mutable_start() = started->start;
+  started->stream = stub_->ReduceRows(&started->context);
+  auto reducer = absl::WrapUnique(new RowReducer(std::move(started)));
+  status = reducer->Send(request);
+  if (!status.ok()) return status;
+  return reducer;
 }
 
 absl::Status Transport::ToStatus(const grpc::Status& status) { return ToAbslStatus(status); }

@@ -36,11 +36,18 @@ class Transport {
                                          grpc::ClientContext*, const Request&, Response*),
                                      const Request& request, const CallOptions& call);
 
+  // As Client::ReduceRows.
+  absl::StatusOr<std::unique_ptr<RowReducer>> ReduceRows(const v1::ReduceRowsStart& start,
+                                                         const CallOptions& call);
+
  private:
   bool NeedsStream(const std::vector<absl::string_view>& data, double result_bytes) const;
   absl::StatusOr<v1::StreamResult> CallStream(const v1::Start& start,
                                               const std::vector<absl::string_view>& data,
                                               const CallOptions& call);
+  absl::Time Deadline(const CallOptions& call) const;
+  // DEADLINE_EXCEEDED where the deadline has passed.
+  absl::Status Prepare(absl::Time deadline, grpc::ClientContext* context) const;
   // Calls `attempt` with a fresh context for each try.
   absl::Status Retry(const CallOptions& call,
                      absl::FunctionRef<absl::Status(grpc::ClientContext*)> attempt);

@@ -13,6 +13,7 @@ namespace factord::client {
 // Each prints its result, or returns why there is none.
 absl::Status RunQr(const std::vector<std::string>& arguments, Terminal* terminal);
 absl::Status RunSolve(const std::vector<std::string>& arguments, Terminal* terminal);
+absl::Status RunReduce(const std::vector<std::string>& arguments, Terminal* terminal);
 absl::Status RunInfo(const std::vector<std::string>& arguments, Terminal* terminal);
 absl::Status RunExplain(const std::vector<std::string>& arguments, Terminal* terminal);
 absl::Status RunBench(const std::vector<std::string>& arguments, Terminal* terminal);

@@ -17,6 +17,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"qr", "factorize the matrices in a file, A = Q R", RunQr},
     {"solve", "least squares: minimize ||b - A x||", RunSolve},
+    {"reduce", "R and least squares of a matrix of any height, row by row", RunReduce},
     {"info", "the server's version, backends and limits", RunInfo},
     {"explain", "what a request would do, without doing it", RunExplain},
     {"bench", "measure the server under load", RunBench},

@@ -88,7 +88,7 @@ TEST_F(FactorctlTest, NoCommand_IsUsage) {
 
 TEST_F(FactorctlTest, Help_ListsCommands) {
   EXPECT_EQ(Run({"--help"}), 0);
-  for (const char* command : {"qr", "solve", "info", "explain", "bench"}) {
+  for (const char* command : {"qr", "solve", "reduce", "info", "explain", "bench"}) {
     EXPECT_THAT(out_, HasSubstr(std::string("\n  ") + command + " "));
   }
 }
@@ -104,7 +104,7 @@ TEST_F(FactorctlTest, UnknownCommand_IsUsage) {
 }
 
 TEST_F(FactorctlTest, EveryCommandHasHelpWithDefaults) {
-  for (const char* command : {"qr", "solve", "info", "explain", "bench"}) {
+  for (const char* command : {"qr", "solve", "reduce", "info", "explain", "bench"}) {
     EXPECT_EQ(Run({command, "--help"}), 0);
     EXPECT_THAT(out_, StartsWith(std::string("Usage: factorctl ") + command));
     EXPECT_THAT(out_, HasSubstr("--server=HOST:PORT\n      Where the server is. "
@@ -253,6 +253,80 @@ TEST_F(FactorctlTest, Solve_WritesVectorForVector) {
   ASSERT_EQ(RunWithServer({"solve", a, b, "--out=" + Path("x.npy")}), 0) << err_;
   EXPECT_THAT(ReadNpy(Path("x.npy"))->dims, ElementsAre(2));
   EXPECT_THAT(ValuesOf(*ReadNpy(Path("x.npy"))), ElementsAre(1, 2));
+}
+
+TEST_F(FactorctlTest, Reduce_TextIsGolden) {
+  // Exact in floating point: R = (A b).
+  const std::string top = Write("1.npy", MakeMatrices(v1::DTYPE_F64, {1, 3}, {2, 0, 2}));
+  const std::string rest = Write(
+      "2.npy", MakeMatrices(v1::DTYPE_F64, {2, 3}, {0, 0, 4, 0, 8, 3}, v1::LAYOUT_COLUMN_MAJOR));
+  ASSERT_EQ(RunWithServer({"reduce", top, rest, "--y=2"}), 0) << err_;
+  EXPECT_EQ(out_,
+            "A: 3x2 f64\n"
+            "R: 2x2, its diagonal 2 4\n"
+            "rank 2, residual norm 3\n"
+            "  x[0] = 1 +- 1.5\n"
+            "  x[1] = 2 +- 0.75\n"
+            "ran on cpu (fake, bucket any), 1 matrices in the largest batch, 1 jobs\n"
+            "server: decode 1 us, queue 2 us, pack 3 us, compute 4 ms, unpack 5 us, run 6 ms\n"
+            "total: T\n");
+}
+
+TEST_F(FactorctlTest, Reduce_JsonHasRByRows) {
+  const std::string a = Write("A.npy", MakeMatrices(v1::DTYPE_F64, {2, 2}, {2, 1, 0, 4}));
+  ASSERT_EQ(RunWithServer({"reduce", a, "--json"}), 0) << err_;
+  EXPECT_THAT(WithoutWhitespace(out_),
+              StartsWith("{\"rows\":2,\"unknowns\":[\"x[0]\",\"x[1]\"],\"r\":[[2,1],[0,4]],"
+                         "\"code\":null,\"nonfinite\":[],\"report\":{"));
+}
+
+TEST_F(FactorctlTest, Reduce_CsvNamesTheUnknowns) {
+  ASSERT_TRUE(WriteFile(Path("d.csv"), "price,area\n1,0\n3,1\n5,2\n").ok());
+  ASSERT_EQ(RunWithServer({"reduce", Path("d.csv"), "--y=price", "--intercept"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\n  intercept = 1 +- "));
+  EXPECT_THAT(out_, HasSubstr("\n  area = 2 +- "));
+}
+
+TEST_F(FactorctlTest, Reduce_LargeFileGoesInPiecesAndIsWhole) {
+  const Matrices a = RandomMatrices(v1::DTYPE_F64, {70'000, 5}, /*seed=*/1);  // 2.7 MiB
+  const std::string path = Write("A.npy", a);
+  ASSERT_EQ(RunWithServer({"reduce", path, "--out_r=" + Path("R.npy")}), 0) << err_;
+  EXPECT_EQ(fake_.received_chunks(), 2);
+  ASSERT_EQ(RunWithServer({"qr", path, "--mode=r", "--out_r=" + Path("R1.npy")}), 0) << err_;
+  EXPECT_EQ(ReadNpy(Path("R.npy"))->data, ReadNpy(Path("R1.npy"))->data);
+}
+
+TEST_F(FactorctlTest, Reduce_WritesXAndROfA) {
+  const std::string a =
+      Write("A.npy", MakeMatrices(v1::DTYPE_F64, {3, 3}, {2, 0, 2, 0, 4, 8, 0, 0, 3}));
+  ASSERT_EQ(
+      RunWithServer({"reduce", a, "--y=2", "--out=" + Path("x.npy"), "--out_r=" + Path("R.npy")}),
+      0)
+      << err_;
+  EXPECT_THAT(ReadNpy(Path("x.npy"))->dims, ElementsAre(2));
+  EXPECT_THAT(ValuesOf(*ReadNpy(Path("x.npy"))), ElementsAre(1, 2));
+  EXPECT_THAT(ValuesOf(*ReadNpy(Path("R.npy"))), ElementsAre(2, 0, 0, 4));
+}
+
+TEST_F(FactorctlTest, Reduce_NonfiniteRowsAreNamed) {
+  const std::string a = Write(
+      "A.npy", MakeMatrices(v1::DTYPE_F64, {2, 1}, {1, std::numeric_limits<double>::quiet_NaN()}));
+  ASSERT_EQ(RunWithServer({"reduce", a}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("\nNONFINITE_INPUT\n  rows 0 to 1\n"));
+}
+
+TEST_F(FactorctlTest, Reduce_FilesThatDoNotFitAreNamed) {
+  const std::string a = Write("A.npy", MakeMatrices(v1::DTYPE_F64, {1, 2}, {1, 2}));
+  const std::string b = Write("B.npy", MakeMatrices(v1::DTYPE_F32, {1, 3}, {1, 2, 3}));
+  EXPECT_EQ(RunWithServer({"reduce", a, b}), 1);
+  EXPECT_THAT(err_, HasSubstr("B.npy: 3 columns of f32, the files before it have 2 of f64\n"));
+}
+
+TEST_F(FactorctlTest, Reduce_WrongFlags_AreUsage) {
+  EXPECT_EQ(Run({"reduce"}), 2);
+  EXPECT_THAT(err_, StartsWith("factorctl reduce: expected files"));
+  EXPECT_EQ(Run({"reduce", "A.npy", "--out=x.npy"}), 2);
+  EXPECT_THAT(err_, StartsWith("factorctl reduce: --out is for x, which needs --y"));
 }
 
 TEST_F(FactorctlTest, Solve_CsvFlagsWithTwoFiles_IsUsage) {

@@ -144,6 +144,32 @@ class FakeFactord::Service : public v1::Factorization::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status ReduceRows(
+      grpc::ServerContext* context,
+      grpc::ServerReaderWriter<v1::ReduceRowsResponse, v1::ReduceRowsRequest>* stream) override {
+    google::rpc::Status failure;
+    if (Arrive(context, &stream_calls_, &failure)) return ToGrpc(failure);
+    std::vector<v1::ReduceRowsRequest> messages(1);
+    while (stream->Read(&messages.back())) {
+      {
+        absl::MutexLock lock(&mutex_);
+        if (messages.back().has_rows()) ++received_chunks_;
+      }
+      messages.emplace_back();
+    }
+    messages.pop_back();
+    if (messages.empty()) return grpc::Status::CANCELLED;
+    v1::ReduceRowsResponse response;
+    *response.mutable_result() = FakeReduceRows(messages);
+    {
+      absl::MutexLock lock(&mutex_);
+      if (swaps_dims_of_r_) response.mutable_result()->mutable_reduced()->set_rows(0);
+      if (loses_last_chunk_) return grpc::Status::OK;
+    }
+    stream->Write(response);
+    return grpc::Status::OK;
+  }
+
   absl::Mutex mutex_;
   std::vector<google::rpc::Status> failures_ ABSL_GUARDED_BY(mutex_);
   bool loses_last_chunk_ ABSL_GUARDED_BY(mutex_) = false;

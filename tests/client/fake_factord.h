@@ -20,9 +20,10 @@ class FakeFactord {
 
   // The next `times` calls end so, streamed ones in their Done right after the Start.
   void FailNext(const google::rpc::Status& status, int times);
-  // Streamed replies lose their last chunk.
+  // Streamed replies lose their last chunk, those of ReduceRows their result.
   void LoseLastChunk();
-  // Unary Factorize replies have the dims of R's rows and columns the wrong way round.
+  // Unary Factorize replies have the dims of R's rows and columns the wrong way round, those of
+  // ReduceRows say 0 rows.
   void SwapDimsOfR();
 
   int unary_calls() const;

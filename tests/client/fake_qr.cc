@@ -76,6 +76,30 @@ void ApplyReflector(Dense& V, int64_t i, Complex tau, Dense& A, int64_t first_co
   }
 }
 
+// X of the triangular R X = B, which has the rows of B below it too.
+Dense BackSubstitute(Dense& R, Dense& B) {
+  Dense X(R.n, B.n);
+  for (int64_t j = 0; j < B.n; ++j) {
+    for (int64_t i = R.n - 1; i >= 0; --i) {
+      Complex sum = B(i, j);
+      for (int64_t p = i + 1; p < R.n; ++p) sum -= R(i, p) * X(p, j);
+      X(i, j) = sum / R(i, i);
+    }
+  }
+  return X;
+}
+
+// Of each column, from row `first` down.
+std::vector<double> NormsBelow(Dense& B, int64_t first) {
+  std::vector<double> norms;
+  for (int64_t j = 0; j < B.n; ++j) {
+    double squares = 0;
+    for (int64_t i = first; i < B.m; ++i) squares += std::norm(B(i, j));
+    norms.push_back(std::sqrt(squares));
+  }
+  return norms;
+}
+
 // LAPACK geqr2: A becomes R and the reflectors.
 std::vector<Complex> Geqr2(Dense& A) {
   std::vector<Complex> taus;
@@ -252,24 +276,83 @@ v1::SolveResponse FakeSolve(const v1::SolveRequest& request) {
       Dense B = Load(problem.b(), batch);
       const std::vector<Complex> taus = Geqr2(A);
       ApplyQ(A, taus, /*adjoint=*/true, B);
-      Dense X(shape.n, nrhs);
+      const std::vector<double> norms = NormsBelow(B, shape.n);
       for (int64_t j = 0; j < nrhs; ++j) {
-        for (int64_t i = shape.n - 1; i >= 0; --i) {
-          Complex sum = B(i, j);
-          for (int64_t p = i + 1; p < shape.n; ++p) sum -= A(i, p) * X(p, j);
-          X(i, j) = sum / A(i, i);
-        }
-        double tail = 0;
-        for (int64_t i = shape.n; i < shape.m; ++i) tail += std::norm(B(i, j));
-        SetElement(solution->residual_norm().dtype(), batch * nrhs + j, std::sqrt(tail),
+        SetElement(solution->residual_norm().dtype(), batch * nrhs + j, norms[j],
                    solution->mutable_residual_norm()->mutable_data());
       }
-      Store(X, batch, solution->mutable_x());
+      Store(BackSubstitute(A, B), batch, solution->mutable_x());
       solution->add_rank(static_cast<int32_t>(shape.n));
     }
   }
   FillReport(1, &response);
   return response;
+}
+
+v1::ReduceRowsResult FakeReduceRows(const std::vector<v1::ReduceRowsRequest>& messages) {
+  const v1::ReduceRowsStart& start = messages.front().start();
+  const int64_t n = start.n();
+  const int64_t columns = n + start.nrhs();
+  std::string data;
+  int64_t merged_rows = 0;  // that came as reductions, less the rows of these
+  for (const v1::ReduceRowsRequest& message : messages) {
+    data += message.rows() + message.reduced().r().data();
+    if (message.has_reduced()) {
+      merged_rows += message.reduced().rows() - message.reduced().r().dims(0);
+    }
+  }
+  const int64_t height = static_cast<int64_t>(data.size()) / DTypeBytes(start.dtype()) / columns;
+  v1::Tensor rows;
+  SetTensorShape({start.dtype(), {height, columns}, v1::LAYOUT_ROW_MAJOR, {}}, &rows);
+  *rows.mutable_data() = std::move(data);
+
+  Dense A = Load(rows, 0);
+  v1::ReduceRowsResult result;
+  result.set_rank(n);
+  if (!IsFinite(A)) {
+    std::fill(A.values.begin(), A.values.end(), std::numeric_limits<double>::quiet_NaN());
+    result.set_rank(-1);
+    result.set_code(v1::MATRIX_CODE_NONFINITE_INPUT);
+    result.add_nonfinite()->set_count(height);
+  }
+  Geqr2(A);
+  Dense R = UpperTriangle(A);
+  result.mutable_reduced()->set_rows(height + merged_rows);
+  Shape(rows, {R.m, R.n}, result.mutable_reduced()->mutable_r());
+  Store(R, 0, result.mutable_reduced()->mutable_r());
+  FillReport(1, &result);
+  if (!start.solve()) return result;
+
+  Dense R11(n, n);
+  Dense QhB(R.m, start.nrhs());
+  for (int64_t i = 0; i < R.m; ++i) {
+    for (int64_t j = i; j < n; ++j) R11(i, j) = R(i, j);
+    for (int64_t j = 0; j < start.nrhs(); ++j) QhB(i, j) = R(i, n + j);
+  }
+  Shape(rows, {n, start.nrhs()}, result.mutable_x());
+  Store(BackSubstitute(R11, QhB), 0, result.mutable_x());
+  rows.set_dtype(RealType(start.dtype()));
+  Shape(rows, {start.nrhs()}, result.mutable_residual_norm());
+  const std::vector<double> norms = NormsBelow(QhB, n);
+  for (int64_t j = 0; j < start.nrhs(); ++j) {
+    SetElement(rows.dtype(), j, norms[j], result.mutable_residual_norm()->mutable_data());
+  }
+  if (!start.standard_errors()) return result;
+
+  Dense identity(n, n);
+  for (int64_t i = 0; i < n; ++i) identity(i, i) = 1;
+  Dense inverse = Adjoint(BackSubstitute(R11, identity));
+  const std::vector<double> spread = NormsBelow(inverse, 0);
+  Dense errors(n, start.nrhs());
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t j = 0; j < start.nrhs(); ++j) {
+      errors(i, j) =
+          spread[i] * norms[j] / std::sqrt(static_cast<double>(result.reduced().rows() - n));
+    }
+  }
+  Shape(rows, {n, start.nrhs()}, result.mutable_standard_errors());
+  Store(errors, 0, result.mutable_standard_errors());
+  return result;
 }
 
 }  // namespace factord::client

@@ -1,6 +1,8 @@
 #ifndef FACTORD_TESTS_CLIENT_FAKE_QR_H_
 #define FACTORD_TESTS_CLIENT_FAKE_QR_H_
 
+#include <vector>
+
 #include "factord/v1/factord.pb.h"
 
 namespace factord::client {
@@ -11,6 +13,8 @@ v1::FactorizeResponse FakeFactorize(const v1::FactorizeRequest& request);
 v1::FormQResponse FakeFormQ(const v1::FormQRequest& request);
 v1::ApplyQResponse FakeApplyQ(const v1::ApplyQRequest& request);
 v1::SolveResponse FakeSolve(const v1::SolveRequest& request);
+// Of all messages of one stream.
+v1::ReduceRowsResult FakeReduceRows(const std::vector<v1::ReduceRowsRequest>& messages);
 
 }  // namespace factord::client
 

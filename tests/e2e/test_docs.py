@@ -39,7 +39,7 @@ def test_files_that_the_documents_name_exist():
         assert missing == []
 
 
-@pytest.mark.parametrize("command", ["qr", "solve", "info", "explain", "bench"])
+@pytest.mark.parametrize("command", ["qr", "solve", "reduce", "info", "explain", "bench"])
 def test_factorctl_explains_each_command(command):
     result = subprocess.run([BIN / "factorctl", command, "--help"], capture_output=True, text=True)
     assert result.returncode == 0 and "Default" in result.stdout

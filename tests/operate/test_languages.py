@@ -202,5 +202,5 @@ def test_without_a_server_they_fail(example, program):
 def test_all_of_it_with_our_python_package(is_secured, server, secured, tmp_path):
     server, environment = secured if is_secured else (server, {})
     out = Example("python", tmp_path).output("client", server.target, **environment)
-    assert [line.split(":")[0] for line in out.splitlines()] == ["batch", "stream", "refused", "busy", "late"]
+    assert [line.split(":")[0] for line in out.splitlines()] == ["batch", "stream", "rows", "refused", "busy", "late"]
     assert "INVALID_ARGUMENT, qr.sign" in out and "DEADLINE_EXCEEDED" in out

@@ -28,6 +28,16 @@ with factord.Client(sys.argv[1], credentials=credentials, token=token if ca else
     a = rng.standard_normal((4000, 1000))
     check("stream", a, *client.qr(a, timeout=120), bound=1e-13)  # over 4 MiB: the client streams it
 
+    def blocks():  # from files, a database, a simulation: never all of them in memory
+        for _ in range(100):
+            rows = rng.standard_normal((10_000, 5))
+            yield rows, rows @ np.arange(5.0) + 1e-3 * rng.standard_normal(10_000)
+
+    fit = client.reduce_rows(blocks(), solve=True, standard_errors=True, timeout=120)
+    print(f"rows: {fit.rows} of them, x = {np.round(fit.x, 3)}, rank {fit.rank}")
+    if not (np.abs(fit.x - np.arange(5)) < 10 * fit.standard_errors).all():
+        sys.exit("rows: x is wrong")
+
     try:
         client.qr(a[:4, :4], "raw", sign="nonnegative")
         sys.exit("refused: it was not")

@@ -21,6 +21,7 @@ class FactordError(Exception):
     field        the request field at fault ("a[0].dims"), where the server named one
     retry_delay  seconds after which the server asks to be tried again, where it said so
     indices      of the matrices at fault: tuples over the batch dims; of `qr_many` with the array's number in front
+    rows         of `reduce_rows`: the ranges of rows at fault
     """
 
     def __init__(
@@ -31,12 +32,14 @@ class FactordError(Exception):
         field: Optional[str] = None,
         retry_delay: Optional[float] = None,
         indices: Sequence[tuple[int, ...]] = (),
+        rows: Sequence[range] = (),
     ) -> None:
         super().__init__(message)
         self.code = code
         self.field = field
         self.retry_delay = retry_delay
         self.indices = list(indices)
+        self.rows = list(rows)
 
 
 def from_rpc(error: grpc.RpcError) -> FactordError:

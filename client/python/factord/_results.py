@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Union
+from typing import Any, Callable, NamedTuple, Optional, Union
 
 import numpy as np
 
@@ -43,6 +43,51 @@ class LstsqResult(NamedTuple):
     residuals: np.ndarray  # (..., nrhs), or (1,) where b was a vector: ||b - A x||^2 of each column, always filled
     rank: Union[int, np.ndarray]  # an int for a single matrix, else of the batch dims; -1 where the input is not finite
     statuses: list[MatrixStatus]
+
+
+@dataclass(frozen=True, eq=False)
+class ReducedRows:
+    """All that is left of the rows of (A B): a block for `reduce_rows`, which stands for them all. Can be pickled."""
+
+    rows: int  # how many there were
+    # R of (A B): (min(rows, n + nrhs), n + nrhs), zeros below the diagonal. Its first n rows are (R of A, Q^H B); the norms
+    # of the columns of the rest are those of B - A X.
+    r: np.ndarray
+    nrhs: int = 0  # columns of B
+    vector: bool = False  # whether B was given as vectors
+
+
+@dataclass(frozen=True, eq=False)
+class RowReduction:
+    """What `reduce_rows` made of its rows. Can be pickled.
+
+    Where the b of the blocks were vectors, the results have no axis for the columns of B. What was not asked for is None.
+    """
+
+    reduced: ReducedRows  # for another reduction, to go on or to merge
+    x: Optional[np.ndarray]  # (n, nrhs), minimum-norm where the rank is less than n
+    residual_norm: Optional[np.ndarray]  # (nrhs,): ||b_j - A x_j||
+    standard_errors: Optional[np.ndarray]  # (n, nrhs), of x; NaN where the rank is less than n or there are n rows or fewer
+    rank: Optional[int]  # -1 where rows are not finite
+    code: Optional[str]  # None where all is well, or "NONFINITE_INPUT", "RESULT_OUT_OF_RANGE", "RANK_DEFICIENT"
+    nonfinite: list[range]  # where rows with a NaN or Inf were, to a block of the server's exactly; the first 1024
+
+    @property
+    def rows(self) -> int:
+        """How many rows were reduced, those of reductions included."""
+        return self.reduced.rows
+
+    @property
+    def r(self) -> np.ndarray:
+        """R of A, (min(rows, n), n)."""
+        n = self.reduced.r.shape[1] - self.reduced.nrhs
+        return self.reduced.r[:n, :n]
+
+    @property
+    def qhb(self) -> Optional[np.ndarray]:
+        """Q^H B, (min(rows, n), nrhs)."""
+        n = self.reduced.r.shape[1] - self.reduced.nrhs
+        return _columns(self.reduced.r[:n, n:], self.reduced.vector) if self.reduced.nrhs else None
 
 
 class Explanation(NamedTuple):
@@ -97,6 +142,7 @@ class ServerInfo(NamedTuple):
     rpcs: list[str]
     routing: str
     routing_table: str
+    max_reduced_columns: int
 
 
 def read_qr(factors: pb.QrFactors, mode: str, m: int, elements: Elements) -> Any:
@@ -182,6 +228,41 @@ def _named(indices: list[tuple[int, ...]], most: int = 5) -> str:
     return f"matrix {names}{more}"
 
 
+def read_reduction(result: pb.ReduceRowsResult, nrhs: int, vector: bool) -> RowReduction:
+    def matrix(tensor: pb.Tensor) -> np.ndarray:
+        return _tensor.as_matrices(tensor, _tensor.read_data(tensor))
+
+    def columns(name: str, read: Callable[[pb.Tensor], np.ndarray]) -> Optional[np.ndarray]:
+        return _columns(read(getattr(result, name)), vector) if result.HasField(name) else None
+
+    return RowReduction(
+        reduced=ReducedRows(result.reduced.rows, matrix(result.reduced.r), nrhs, vector),
+        x=columns("x", matrix),
+        residual_norm=columns("residual_norm", _tensor.read_data),
+        standard_errors=columns("standard_errors", matrix),
+        rank=result.rank if result.HasField("x") else None,
+        code=_code_name(result.code) if result.code else None,
+        nonfinite=[range(found.first, found.first + found.count) for found in result.nonfinite],
+    )
+
+
+def _columns(array: np.ndarray, vector: bool) -> np.ndarray:
+    """`array`, whose last axis is the columns of B; without that axis where B is a vector."""
+    return array[..., 0] if vector else array
+
+
+def refuse_nonfinite_rows(reduction: RowReduction) -> None:
+    """Raises FactordError where rows hold a NaN or Inf."""
+    if reduction.code == "NONFINITE_INPUT":
+        raise nonfinite_rows(reduction.nonfinite)
+
+
+def nonfinite_rows(rows: list[range], where: str = "", most: int = 5) -> FactordError:
+    names = ", ".join(f"{found.start} to {found.stop - 1}" for found in rows[:most])
+    more = f" and {len(rows) - most} more ranges" if len(rows) > most else ""
+    return FactordError(f"NaN or Inf in rows {names}{more}{where}", "NONFINITE_INPUT", rows=rows)
+
+
 def read_explanation(explanation: pb.Explanation) -> Explanation:
     fields = {name: getattr(explanation, name) for name in Explanation._fields}
     names = {"backend": _backend_name(explanation.backend), "label": _label_name(explanation.label)}
@@ -213,6 +294,7 @@ def read_info(info: pb.GetServerInfoResponse) -> ServerInfo:
         rpcs=list(info.rpcs),
         routing=_label_name(info.routing),
         routing_table=info.routing_table,
+        max_reduced_columns=info.max_reduced_columns,
     )
 
 

@@ -43,9 +43,13 @@ def _promoted(dtype: np.dtype) -> np.dtype:
     return dtype.newbyteorder("=")
 
 
+def wire_type(dtype: np.dtype) -> pb.DType:
+    return _WIRE_TYPES[dtype]
+
+
 def header(shape: tuple[int, ...], dtype: np.dtype) -> pb.Tensor:
     """A row-major tensor without its data."""
-    return pb.Tensor(dtype=_WIRE_TYPES[dtype], dims=shape, layout=pb.LAYOUT_ROW_MAJOR)
+    return pb.Tensor(dtype=wire_type(dtype), dims=shape, layout=pb.LAYOUT_ROW_MAJOR)
 
 
 def encode_matrices(a: np.ndarray, dtype: np.dtype) -> Encoded:

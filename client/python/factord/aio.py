@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Optional, TypeVar
 
@@ -10,12 +11,26 @@ import grpc.aio
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from . import _channel, _requests, _stream
+from . import _channel, _requests, _rows, _stream
 from ._errors import from_rpc
-from ._options import Backend, Mode, OnNonfinite, Precision, Priority, QMode, Side, Sign, run_options
+from ._exchange import Exchange
+from ._options import (
+    Backend,
+    Mode,
+    OnNonfinite,
+    Precision,
+    Priority,
+    QMode,
+    Side,
+    Sign,
+    raises_on_nonfinite,
+    run_options,
+)
 from ._requests import Call
-from ._results import Explanation, LstsqResult, ServerInfo
+from ._results import Explanation, LstsqResult, RowReduction, ServerInfo
 from ._retry import Attempts, RetryPolicy, retrying_async
+from ._rows import PROGRESS_ROWS, Progress, Reduction
+from ._rows import AsyncBlocks as Blocks
 from .v1 import factord_pb2_grpc
 
 T = TypeVar("T")
@@ -40,9 +55,13 @@ class AsyncClient:
     ) -> None:
         if credentials is None:
             self._channel = grpc.aio.insecure_channel(target, _channel.OPTIONS)
+            self._blocking_channel = grpc.insecure_channel(target, _channel.OPTIONS)
         else:
             self._channel = grpc.aio.secure_channel(target, credentials, _channel.OPTIONS)
+            self._blocking_channel = grpc.secure_channel(target, credentials, _channel.OPTIONS)
         self._stub = factord_pb2_grpc.FactorizationStub(self._channel)
+        # gRPC's asyncio loses the status of a call that ends while a message is written, grpc/grpc#36066.
+        self._reduce_rows = factord_pb2_grpc.FactorizationStub(self._blocking_channel).ReduceRows
         self._metadata = _channel.metadata(client_name, token)
         self._stream_threshold = stream_threshold
         self._retry = retry
@@ -55,6 +74,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """As `Client.close`."""
+        self._blocking_channel.close()
         await self._channel.close()
 
     async def qr(
@@ -144,6 +164,34 @@ class AsyncClient:
         run = run_options(backend, precision, priority, reproducible)
         return await self._call(_requests.lstsq(a, b, rcond, on_nonfinite, run), timeout)
 
+    async def reduce_rows(
+        self,
+        blocks: Blocks,
+        *,
+        nrhs: int = 0,
+        solve: bool = False,
+        standard_errors: bool = False,
+        rcond: Optional[float] = None,
+        progress: Optional[Progress] = None,
+        progress_rows: int = PROGRESS_ROWS,
+        backend: Backend = "auto",
+        precision: Precision = "strict",
+        priority: Priority = "normal",
+        reproducible: bool = False,
+        on_nonfinite: OnNonfinite = "raise",
+        timeout: Optional[float] = None,
+    ) -> RowReduction:
+        """As `Client.reduce_rows`; `blocks` may be an asynchronous iterable too. `progress` is called in the event loop."""
+        run = run_options(backend, precision, priority, reproducible)
+        start = _rows.start(solve, standard_errors, rcond, progress, progress_rows, run)
+        strict = raises_on_nonfinite(on_nonfinite)
+        attempts = Attempts(_rows.retry_policy(self._retry, blocks), timeout)
+
+        async def attempt(remaining: Optional[float]) -> RowReduction:
+            return await self._reduce(blocks, Reduction(start, nrhs, strict, progress), remaining)
+
+        return await retrying_async(attempt, attempts)
+
     async def explain(
         self,
         shape: Sequence[int],
@@ -176,6 +224,19 @@ class AsyncClient:
         except grpc.RpcError as error:
             raise from_rpc(error) from error
         return call.read_whole(response)
+
+    async def _reduce(self, blocks: Blocks, reduction: Reduction, timeout: Optional[float]) -> RowReduction:
+        with Exchange(self._reduce_rows, timeout, self._metadata) as exchange:
+            async for message in reduction.messages_async(blocks):
+                if not await asyncio.to_thread(exchange.send, message):
+                    break
+                for reply in exchange.arrived():
+                    reduction.feed(reply)
+            exchange.complete()
+            while await asyncio.to_thread(exchange.wait):
+                for reply in exchange.arrived():
+                    reduction.feed(reply)
+        return reduction.read()
 
     async def _stream(self, call: Call[T], timeout: Optional[float]) -> T:
         assembly = _stream.Assembly()

@@ -9,12 +9,25 @@ import grpc
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from . import _channel, _requests, _stream
+from . import _channel, _requests, _rows, _stream
 from ._errors import from_rpc
-from ._options import Backend, Mode, OnNonfinite, Precision, Priority, QMode, Side, Sign, run_options
+from ._exchange import Exchange
+from ._options import (
+    Backend,
+    Mode,
+    OnNonfinite,
+    Precision,
+    Priority,
+    QMode,
+    Side,
+    Sign,
+    raises_on_nonfinite,
+    run_options,
+)
 from ._requests import Call
-from ._results import Explanation, LstsqResult, ServerInfo
+from ._results import Explanation, LstsqResult, RowReduction, ServerInfo
 from ._retry import Attempts, RetryPolicy, retrying
+from ._rows import PROGRESS_ROWS, Blocks, Progress, Reduction
 from .v1 import factord_pb2_grpc
 
 T = TypeVar("T")
@@ -191,6 +204,53 @@ class Client:
         run = run_options(backend, precision, priority, reproducible)
         return self._call(_requests.lstsq(a, b, rcond, on_nonfinite, run), timeout)
 
+    def reduce_rows(
+        self,
+        blocks: Blocks,
+        *,
+        nrhs: int = 0,
+        solve: bool = False,
+        standard_errors: bool = False,
+        rcond: Optional[float] = None,
+        progress: Optional[Progress] = None,
+        progress_rows: int = PROGRESS_ROWS,
+        backend: Backend = "auto",
+        precision: Precision = "strict",
+        priority: Priority = "normal",
+        reproducible: bool = False,
+        on_nonfinite: OnNonfinite = "raise",
+        timeout: Optional[float] = None,
+    ) -> RowReduction:
+        """R of a matrix whose rows come block by block; with B, least squares over all rows.
+
+        `blocks` is any iterable of row blocks, each of any height, in any mix of
+          A_i              (rows, n); or, with `nrhs` > 0, (A_i B_i): (rows, n + nrhs)
+          (A_i, b_i)       b_i (rows, nrhs) or (rows,)
+          ReducedRows or   what is left of other rows, from any server: as if they came here. So
+          RowReduction     `reduce_rows([one, other])` merges two reductions, and one can be gone on with
+        The first block decides the type and the numbers of columns; one that differs raises ValueError. An array is one
+        block, also a numpy.memmap: it is sent in pieces, so that memory does not depend on the number of rows.
+        The order of the rows decides the bits of R, not how they are cut into blocks.
+
+        solve            x, residual_norm and rank, as `lstsq`; needs B
+        standard_errors  those of x too: sqrt(residual_norm^2 / (rows - n) ((A^T A)^-1)_ii); needs `solve` and a real type
+        progress         called with the number of rows reduced so far, about every `progress_rows`, in this thread
+
+        An RPC that finds the server UNAVAILABLE is tried again only where `blocks` can be iterated anew: a list, or anything
+        whose iter() is not itself. What a generator made is gone, so its error is raised at once. The `timeout`
+        is noticed between blocks.
+        on_nonfinite="raise": FactordError with `rows`, the ranges where the NaN or Inf was.
+        """
+        run = run_options(backend, precision, priority, reproducible)
+        start = _rows.start(solve, standard_errors, rcond, progress, progress_rows, run)
+        strict = raises_on_nonfinite(on_nonfinite)
+        attempts = Attempts(_rows.retry_policy(self._retry, blocks), timeout)
+
+        def attempt(remaining: Optional[float]) -> RowReduction:
+            return self._reduce(blocks, Reduction(start, nrhs, strict, progress), remaining)
+
+        return retrying(attempt, attempts)
+
     def explain(
         self,
         shape: Sequence[int],
@@ -223,6 +283,19 @@ class Client:
         except grpc.RpcError as error:
             raise from_rpc(error) from error
         return call.read_whole(response)
+
+    def _reduce(self, blocks: Blocks, reduction: Reduction, timeout: Optional[float]) -> RowReduction:
+        with Exchange(self._stub.ReduceRows, timeout, self._metadata) as exchange:
+            for message in reduction.messages(blocks):
+                if not exchange.send(message):
+                    break
+                for reply in exchange.arrived():
+                    reduction.feed(reply)
+            exchange.complete()
+            while exchange.wait():
+                for reply in exchange.arrived():
+                    reduction.feed(reply)
+        return reduction.read()
 
     def _stream(self, call: Call[T], timeout: Optional[float]) -> T:
         assembly = _stream.Assembly()

@@ -1,7 +1,8 @@
 """A factord server in this process, for tests where there is no real one: NumPy behind the API.
 
 It is written from factord.proto alone and shares nothing with the client. To see what the client makes of trouble, put
-a `Fault` into `faults`: the next request ends with it. `seen` holds the RPCs that came, with their metadata.
+a `Fault` into `faults`: the next request ends with it. `seen` holds the RPCs that came, with their metadata;
+`row_messages` what ReduceRows got.
 """
 
 import threading
@@ -98,13 +99,9 @@ def statuses(inputs, outputs):
     found = []
     for i, (arrays, results) in enumerate(zip(inputs, outputs)):
         if not all(np.isfinite(a).all() for a in arrays):
-            found.append(
-                pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_NONFINITE_INPUT, message="NaN or Inf in the input")
-            )
+            found.append(pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_NONFINITE_INPUT))
         elif not all(np.isfinite(r).all() for r in results):
-            found.append(
-                pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_RESULT_OUT_OF_RANGE, message="a result overflows")
-            )
+            found.append(pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_RESULT_OUT_OF_RANGE))
     return found
 
 
@@ -247,7 +244,7 @@ def solve_problem(problem, name, rcond):
             x, norm, rank = np.full((n, nrhs), np.nan), np.full(nrhs, np.nan), -1
         xs.append(x), norms.append(norm), ranks.append(rank)
     deficient = [
-        pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_RANK_DEFICIENT, message=f"rank {rank} of {min(m, n)}")
+        pb.MatrixStatus(index=i, code=pb.MATRIX_CODE_RANK_DEFICIENT)
         for i, rank in enumerate(ranks)
         if 0 <= rank < min(m, n)
     ]
@@ -323,6 +320,119 @@ def reply(request_id, operation, response):
     yield pb.StreamResponse(done=pb.Done(request_id=request_id, result=result))
 
 
+# ------------------------------------------------------------------------------------------------ rows
+
+BLOCK_ROWS = 64
+
+
+class RowBlocks:
+    """The rows of one ReduceRows, reduced block by block."""
+
+    def __init__(self, start):
+        if start.dtype not in DTYPES:
+            raise invalid("start.dtype", "not given")
+        if start.n < 1 or start.nrhs < 0:
+            raise invalid("start.n", f"{start.n} columns of A, {start.nrhs} of B")
+        if (start.solve and not start.nrhs) or (start.standard_errors and not start.solve):
+            raise invalid("start.solve", "there is nothing to solve")
+        self.start = start
+        self.dtype = DTYPES[start.dtype]
+        if start.standard_errors and self.dtype.kind == "c":
+            raise invalid("start.standard_errors", "of a complex type")
+        self.columns = start.n + start.nrhs
+        self.waiting = bytearray()
+        self.rows = 0
+        self.nonfinite = []
+        self.r = np.zeros((0, self.columns), numerics.working(self.dtype))
+
+    def add(self, data):
+        self.waiting += data
+        block = BLOCK_ROWS * self.columns * self.dtype.itemsize
+        while len(self.waiting) >= block:
+            self._reduce(self.waiting[:block])
+            del self.waiting[:block]
+
+    def merge(self, reduced):
+        self.flush("reduced")
+        (r,), _ = decode(reduced.r, "reduced.r")
+        if reduced.r.dtype != self.start.dtype or r.shape != (min(reduced.rows, self.columns), self.columns):
+            raise invalid("reduced.r", f"{list(reduced.r.dims)} of {reduced.rows} rows and {self.columns} columns")
+        self._stack(r, reduced.rows)
+
+    def flush(self, what):
+        if len(self.waiting) % (self.columns * self.dtype.itemsize):
+            raise invalid("rows", f"{what} in the middle of a row")
+        self._reduce(self.waiting)
+        self.waiting.clear()
+
+    def _reduce(self, data):
+        rows = np.frombuffer(bytes(data), self.dtype).reshape(-1, self.columns)
+        self._stack(rows, len(rows))
+
+    def _stack(self, block, rows):
+        if not np.isfinite(block).all():
+            self.nonfinite.append(pb.RowRange(first=self.rows, count=rows))
+        elif not self.nonfinite and len(block):
+            self.r = np.linalg.qr(np.vstack([self.r, block]), "r")
+        self.rows += rows
+
+    def result(self):
+        self.flush("the end")
+        n, rank = self.start.n, 0
+        r = np.triu(self.r)
+        if self.nonfinite:
+            r, rank = np.full((min(self.rows, self.columns), self.columns), np.nan), -1
+        result = pb.ReduceRowsResult(nonfinite=self.nonfinite)
+        result.reduced.CopyFrom(pb.ReducedRows(rows=self.rows, r=self._tensor(r)))
+        if self.nonfinite:
+            result.code = pb.MATRIX_CODE_NONFINITE_INPUT
+        if self.start.solve:
+            rcond = self.start.rcond if self.start.HasField("rcond") else max(self.rows, n) * np.finfo(self.dtype).eps
+            x, norms = np.full((n, self.start.nrhs), np.nan), np.full(self.start.nrhs, np.nan)
+            if not self.nonfinite:
+                x, norms, rank = numerics.gels(r[:, :n], r[:, n:], rcond)
+                if rank < min(self.rows, n):
+                    result.code = pb.MATRIX_CODE_RANK_DEFICIENT
+            result.x.CopyFrom(self._tensor(x))
+            result.residual_norm.CopyFrom(self._tensor(norms.real))
+            result.rank = rank
+            if self.start.standard_errors:
+                result.standard_errors.CopyFrom(self._tensor(self._standard_errors(r, norms, rank)))
+        return result
+
+    def _standard_errors(self, r, norms, rank):
+        n = self.start.n
+        if rank < n or self.rows <= n:
+            return np.full((n, len(norms)), np.nan)
+        spread = np.sqrt((np.linalg.inv(r[:n, :n]) ** 2).sum(axis=1))
+        return spread[:, np.newaxis] * norms / np.sqrt(self.rows - n)
+
+    def _tensor(self, array):
+        dtype = self.dtype if np.iscomplexobj(array) or self.dtype.kind == "f" else np.finfo(self.dtype).dtype
+        wire = {v: k for k, v in DTYPES.items()}[dtype]
+        return pb.Tensor(dtype=wire, dims=array.shape, data=in_range(array, dtype).tobytes())
+
+
+def reduce_rows(messages):
+    """The replies: progress, and at the end the result."""
+    first = next(messages, None)
+    if first is None or first.WhichOneof("message") != "start":
+        raise invalid("start", "not the first message")
+    blocks, told = RowBlocks(first.start), 0
+    for message in messages:
+        kind = message.WhichOneof("message")
+        if kind == "rows":
+            blocks.add(message.rows)
+        elif kind == "reduced":
+            blocks.merge(message.reduced)
+        else:
+            raise invalid("message", f"{kind} in the middle")
+        if 0 < first.start.progress_rows <= blocks.rows - told:
+            told = blocks.rows
+            yield pb.ReduceRowsResponse(progress=pb.ReduceRowsProgress(rows=told))
+    yield pb.ReduceRowsResponse(result=blocks.result())
+
+
 # ------------------------------------------------------------------------------------------------ the service
 
 
@@ -331,6 +441,7 @@ class Service(pb_grpc.FactorizationServicer):
         self.faults = deque()
         self.seen = []
         self.stream_timeouts = []
+        self.row_messages = []  # of ReduceRows
         self.stalled = False  # leave every request without an answer until its client gives up
 
     def Factorize(self, request, context):
@@ -364,6 +475,19 @@ class Service(pb_grpc.FactorizationServicer):
         except Fault as fault:
             yield pb.StreamResponse(done=pb.Done(request_id=start.request_id, status=fault.status()))
 
+    def ReduceRows(self, request_iterator, context):
+        self._admit("ReduceRows", context)
+        try:
+            if self.faults:
+                raise self.faults.popleft()
+            yield from reduce_rows(map(self._watched, request_iterator))
+        except Fault as fault:
+            self._abort(fault, context)
+
+    def _watched(self, message):
+        self.row_messages.append(message)
+        return message
+
     def _unary(self, rpc, operation, request, context):
         self._admit(rpc, context)
         try:
@@ -371,8 +495,12 @@ class Service(pb_grpc.FactorizationServicer):
                 raise self.faults.popleft()
             return operation(request)
         except Fault as fault:
-            context.set_trailing_metadata([("grpc-status-details-bin", fault.status().SerializeToString())])
-            context.abort(fault.code, fault.message)
+            self._abort(fault, context)
+
+    @staticmethod
+    def _abort(fault, context):
+        context.set_trailing_metadata([("grpc-status-details-bin", fault.status().SerializeToString())])
+        context.abort(fault.code, fault.message)
 
     def _admit(self, rpc, context):
         self.seen.append((rpc, dict(context.invocation_metadata())))
@@ -394,7 +522,7 @@ def explain(request, *_):
 
 def info(request, *_):
     backend = pb.BackendInfo(backend=pb.BACKEND_CPU, name="fake", library="numpy", threads=1, lanes=1, healthy=True)
-    limits = dict(max_message_bytes=64 << 20, max_matrix_elements=1 << 30, max_tensors=1 << 16)
+    limits = dict(max_message_bytes=64 << 20, max_matrix_elements=1 << 30, max_tensors=1 << 16, max_reduced_columns=1024)
     return pb.GetServerInfoResponse(version="fake", backends=[backend], **limits, rpcs=["Factorize"])
 
 

@@ -121,6 +121,88 @@ def test_cancelled_tasks_end(fake, threshold):
         with_client(fake.target, use, stream_threshold=threshold)
 
 
+class Mine(Exception):
+    pass
+
+
+async def blocks_of(a, then=None):
+    for block in np.array_split(a, 7):
+        await asyncio.sleep(0)
+        yield block
+    if then is not None:
+        raise then
+
+
+def test_rows(target, client, rng):
+    a = rng.standard_normal((5000, 6))
+
+    async def use(twin):
+        told = []
+        first = await twin.reduce_rows(blocks_of(a), progress=told.append, progress_rows=1, backend="cpu")
+        second = await twin.reduce_rows([a], nrhs=1, solve=True, backend="cpu")
+        return first, second, told
+
+    first, second, told = with_client(target, use)
+    assert np.array_equal(first.r, client.reduce_rows([a], backend="cpu").r)
+    assert np.array_equal(second.x, client.reduce_rows([a], nrhs=1, solve=True, backend="cpu").x)
+    assert told == sorted(told) and all(0 < rows <= 5000 for rows in told)
+
+
+def test_rows_of_the_callers_errors(fake):
+    async def use(client):
+        with pytest.raises(Mine):
+            await client.reduce_rows(blocks_of(np.eye(9), Mine()))
+        with pytest.raises(ValueError, match="block 1 is 3 wide"):
+            await client.reduce_rows([np.eye(2), np.eye(3)])
+        return await client.reduce_rows([np.eye(2)])
+
+    assert with_client(fake.target, use).rows == 2
+
+
+async def rows_without_end():
+    while True:
+        yield np.ones((1000, 100))
+
+
+def test_rows_without_end_are_ended_by_a_refusal(fake):
+    fake.service.faults.append(invalid("start.n", "too wide"))
+    with pytest.raises(factord.FactordError, match="too wide"):
+        with_client(fake.target, lambda client: client.reduce_rows(rows_without_end()))
+
+
+def test_rows_without_end_are_ended_by_a_timeout(fake):
+    fake.service.stalled = True
+    with pytest.raises(factord.FactordError) as caught:
+        with_client(fake.target, lambda client: client.reduce_rows(rows_without_end(), timeout=0.1))
+    assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_rows_are_sent_again_from_a_list_and_not_from_a_generator(fake):
+    async def use(client):
+        fake.service.faults.append(unavailable())
+        assert (await client.reduce_rows([np.eye(2)])).rows == 2
+        fake.service.faults.append(unavailable())
+        with pytest.raises(factord.FactordError, match="UNAVAILABLE"):
+            await client.reduce_rows(blocks_of(np.eye(7)))
+
+    with_client(fake.target, use, retry=factord.RetryPolicy(rng=lambda: 0.0))
+    assert len(fake.service.seen) == 3
+
+
+def test_rows_of_a_cancelled_task_end(fake):
+    fake.service.stalled = True
+
+    async def use(client):
+        task = asyncio.ensure_future(client.reduce_rows(rows_without_end()))
+        while not fake.service.seen:
+            await asyncio.sleep(0)
+        task.cancel()
+        await task
+
+    with pytest.raises(asyncio.CancelledError):
+        with_client(fake.target, use)
+
+
 def test_nonfinite(target):
     with pytest.raises(factord.FactordError) as caught:
         with_client(target, lambda client: client.qr([[[np.nan]], [[1.0]]]))
