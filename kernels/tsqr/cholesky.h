@@ -24,7 +24,6 @@
 #include <cuda_runtime.h>
 
 #include "kernels/simt/ptx.h"
-#include "kernels/tsqr/block_qr.h"
 #include "kernels/tsqr/member.h"
 
 namespace factord::kernels::tsqr {
@@ -66,8 +65,6 @@ struct Cholesky {
   static constexpr int kSample = kWarps * kRowGroups * kSampleRows;
   static_assert(kSample >= N);
 
-  // [A's first rows; R of the others].
-  using Qr = BlockQr<double, N, kThreads, (2 * N + kThreads / N - 1) / (kThreads / N)>;
   static constexpr int kPitch = N + 1;
 
   // A warp's rows of a stage; then what it shows its partner of them.
@@ -83,11 +80,10 @@ struct Cholesky {
         double g[N * kPitch], c[N * kPitch];
       } matrix;
     };
-    typename Qr::Shared qr;
-    double r0[N * N];       // rows by pivot position, columns in A's order, scaled
-    double inverse[N * 8];  // S_j, columns in A's order
-    double scale[N];        // powers of two
-    double reduce[2 * kWarps * N];
+    double r0[N * N];               // rows by pivot position, columns in A's order, scaled
+    double inverse[N * 8];          // S_j, columns in A's order
+    double scale[N];                // powers of two
+    double reduce[2 * kWarps * N];  // at least 4 N
     double diagonal[N], pivots[N], norms[N];
     int order[N];  // the column at each pivot position
     double2 fragments[kFragmentsInShared ? kFragments * 32 : 1];

@@ -53,13 +53,13 @@ class CholeskyFinish {
     __syncthreads();
   }
 
-  // matrix.c := C with G = C^T C; a row is zero where its pivot is lost in rounding.
+  // matrix.c := C with G = C^T C; a row is zero where its pivot is lost in rounding. A step asks
+  // nothing of who holds which row: what is done to rows that are finished is not looked at.
   __device__ __forceinline__ void Potrf() {
     double* const rows[2] = {shared_.reduce, shared_.reduce + N};
     double g[kOwnRows];
 #pragma unroll
-    for (int r = 0; r < kOwnRows; ++r)
-      g[r] = Row(r) <= col_ && Row(r) < N ? shared_.matrix.g[Row(r) * C::kPitch + col_] : 0.0;
+    for (int r = 0; r < kOwnRows; ++r) g[r] = shared_.matrix.g[Row(r) * C::kPitch + col_];
     if (threadIdx.x < N) {
       shared_.diagonal[threadIdx.x] = shared_.matrix.g[threadIdx.x * C::kPitch + threadIdx.x];
       rows[0][threadIdx.x] = shared_.matrix.g[threadIdx.x];
@@ -72,11 +72,8 @@ class CholeskyFinish {
       const bool good = d > kLostPivot * shared_.diagonal[k] && d > 1e-280;
       const double f = good ? gk * Reciprocal(d) : 0.0;
 #pragma unroll
-      for (int r = 0; r < kOwnRows; ++r) {
-        if (Row(r) <= k || Row(r) >= N) continue;
-        g[r] -= row[Row(r)] * f;
-        if (Row(r) == k + 1) rows[(k + 1) % 2][col_] = g[r];
-      }
+      for (int r = 0; r < kOwnRows; ++r) g[r] -= row[Row(r)] * f;
+      Publish(g, k + 1, rows[(k + 1) % 2]);
       if (group_ == kGroups - 1)
         shared_.matrix.c[k * C::kPitch + col_] = good && col_ >= k ? gk * InverseSqrt(d) : 0.0;
       if (threadIdx.x == 0) shared_.pivots[k] = d;
@@ -91,13 +88,11 @@ class CholeskyFinish {
     for (int k = 0; k < N; ++k) {
       const double b = shared_.r0[k * N + col_];
 #pragma unroll
-      for (int r = 0; r < kOwnRows; ++r) {
-        if (Row(r) <= k) g[r] += shared_.matrix.c[Row(r) * C::kPitch + k] * b;
-      }
+      for (int r = 0; r < kOwnRows; ++r) g[r] += shared_.matrix.c[Row(r) * C::kPitch + k] * b;
     }
 #pragma unroll
     for (int r = 0; r < kOwnRows; ++r) {
-      if (Row(r) < N) shared_.matrix.g[Row(r) * C::kPitch + col_] = g[r];
+      if (Holds(r)) shared_.matrix.g[Row(r) * C::kPitch + col_] = g[r];
     }
     if (threadIdx.x < N) shared_.reduce[threadIdx.x] = sqrt(shared_.diagonal[threadIdx.x]);
     __syncthreads();
@@ -145,38 +140,180 @@ class CholeskyFinish {
     return __syncthreads_or(bad) == 0;
   }
 
-  // matrix.c := R of A's first rows above matrix.g.
-  template <class Member>
-  __device__ __forceinline__ void Stack(const Member& member) {
-    using Qr = typename C::Qr;
-    constexpr int kRows = Qr::kAllRows / Qr::kGroups;
-    const double* const rest = C::kPreconditions ? shared_.matrix.g : shared_.matrix.c;
-    double x[kRows];
+  // matrix.g := R of the scaled columns, where it is R up to an orthogonal transformation of the 8
+  // rows of each block: Householder reflections, a warp a block.
+  __device__ __forceinline__ void UndoPivoting() {
+    constexpr int kColumns = C::kColumns;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int b = static_cast<int>(threadIdx.x) / 32; b < C::kBlocks; b += C::kWarps) {
+      double* const block = shared_.matrix.g + 8 * b * C::kPitch;
+      double x[8][kColumns];
 #pragma unroll
-    for (int s = 0; s < kRows; ++s) {
-      const int row = s * Qr::kGroups + Qr::Group();
-      x[s] = 0;
-      if (row < member.n) {
-        x[s] = static_cast<double>(member.At(row, col_)) / shared_.scale[col_];
-      } else if (row >= N && row < 2 * N) {
-        x[s] = rest[(row - N) * C::kPitch + col_];
+      for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) x[i][c] = block[i * C::kPitch + (lane + 32 * c) % N];
+      }
+#pragma unroll
+      for (int j = 0; j < 8; ++j) {
+        const int p = 8 * b + j;
+        double v[8], sigma = 0;
+#pragma unroll
+        for (int i = j; i < 8; ++i) {
+          const double mine = kColumns > 1 ? Select(p >= 32, x[i][kColumns - 1], x[i][0]) : x[i][0];
+          v[i] = __shfl_sync(kAllLanes, mine, p % 32);
+        }
+#pragma unroll
+        for (int i = j + 1; i < 8; ++i) sigma += v[i] * v[i];
+        const Reflector<double> h = Larfg(v[j], sigma);
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) {
+          double product = 0;
+#pragma unroll
+          for (int i = j + 1; i < 8; ++i) product += v[i] * x[i][c];
+          const double w = h.tau * (x[j][c] + h.scale * product), f = h.scale * w;
+          x[j][c] -= w;
+#pragma unroll
+          for (int i = j + 1; i < 8; ++i) x[i][c] -= v[i] * f;
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+#pragma unroll
+        for (int c = 0; c < kColumns; ++c) {
+          const int j = lane + 32 * c;
+          if (j < N) block[i * C::kPitch + j] = j >= 8 * b + i ? x[i][c] : 0.0;
+        }
       }
     }
     __syncthreads();
-    Qr::Run(x, shared_.qr, shared_.matrix.c);
+  }
+
+  // Gives the rows of `r` the signs of LAPACK's R: that of row k is the opposite of alpha's. A's
+  // first rows minus R are L U without pivoting, U's diagonal being alpha - beta: L is that of the
+  // reflectors, which need not be known otherwise (Ballard et al., Reconstructing Householder
+  // vectors from TSQR, J. Parallel Distrib. Comput. 85, 2015). False where G does not show whether
+  // what is below alpha is zero: then beta is alpha, or is not.
+  template <class Member>
+  __device__ __forceinline__ bool ChooseSigns(const Member& member, double* r) {
+    double* const rows[2] = {shared_.reduce, shared_.reduce + N};
+    double* const columns[2] = {shared_.reduce + 2 * N, shared_.reduce + 3 * N};
+    double a[kOwnRows];
+#pragma unroll
+    for (int i = 0; i < kOwnRows; ++i)
+      a[i] = Row(i) < member.n ? static_cast<double>(member.At(Row(i), col_)) / shared_.scale[col_]
+                               : 0.0;
+    bool clear = true;
+    Publish(a, 0, rows[0]);
+    if (col_ == 0) PublishColumn(a, columns[0]);
     __syncthreads();
+#pragma unroll 1
+    for (int k = 0; k < N; ++k) {
+      const double* const row = rows[k % 2];
+      const double* const column = columns[k % 2];
+      const double rk = r[k * C::kPitch + k];
+      // beta has the sign opposite to alpha's.
+      const bool flip = signbit(row[k]) == signbit(rk);
+      const double rj = r[k * C::kPitch + col_], beta_row = flip ? -rj : rj;
+      const double pivot = row[k] - (flip ? -rk : rk);  // |alpha| + |beta|
+      const double f = rk != 0 ? (row[col_] - beta_row) * Reciprocal(pivot) : 0.0;
+      clear &= rk == 0 || fabs(rk) - fabs(row[k]) > 64 * 0x1p-53 * fabs(rk);
+#pragma unroll
+      for (int i = 0; i < kOwnRows; ++i) a[i] -= column[Row(i)] * f;
+      Publish(a, k + 1, rows[(k + 1) % 2]);
+      if (col_ == k + 1) PublishColumn(a, columns[(k + 1) % 2]);
+      __syncthreads();
+      if (group_ == 0 && rk != 0) r[k * C::kPitch + col_] = beta_row;
+    }
+    __syncthreads();
+    return clear;
   }
 
  private:
   static constexpr int kGroups = C::kThreads / N;
   static constexpr int kOwnRows = (N + kGroups - 1) / kGroups;
   static constexpr double kLostPivot = 1e-12;
-  // Row r of this thread's, of column col_; past the last where N does not divide.
-  __device__ __forceinline__ int Row(int r) const { return r * kGroups + group_; }
+  // Row r of this thread's, of column col_. Where N does not divide some reckon with the last one,
+  // but do not hold it.
+  __device__ __forceinline__ int Row(int r) const { return min(r * kGroups + group_, N - 1); }
+  __device__ __forceinline__ bool Holds(int r) const { return r * kGroups + group_ < N; }
+  // to := row k, by those who hold it.
+  __device__ __forceinline__ void Publish(const double (&x)[kOwnRows], int k, double* to) const {
+#pragma unroll
+    for (int r = 0; r < kOwnRows; ++r) {
+      int offset = r * kGroups + group_ - k;
+      Forget(offset);  // else x would be indexed, and so lie in memory
+      if (offset == 0) to[col_] = x[r];
+    }
+  }
+  __device__ __forceinline__ void PublishColumn(const double (&x)[kOwnRows], double* to) const {
+#pragma unroll
+    for (int r = 0; r < kOwnRows; ++r) {
+      if (Holds(r)) to[Row(r)] = x[r];
+    }
+  }
 
   typename C::Shared& shared_;
   const int col_, group_;
 };
+
+// R0 from the matrix's own rows, or from the R of the pass before.
+template <class C>
+FACTORD_OUT_OF_LINE __device__ void Precondition(const Member<typename C::T, C::N>& member,
+                                                 typename C::Shared& shared, const double* prior) {
+  const int rows = member.m;
+  Preconditioner<C>(shared).Run([&](int s, int j) -> double {
+    if (prior != nullptr) return s < C::N ? __ldcg(prior + s * C::N + j) : 0.0;
+    if (rows <= C::kSample) return s < rows ? static_cast<double>(member.At(s, j)) : 0.0;
+    const unsigned stratum = static_cast<unsigned>(rows / C::kSample);
+    const int row = static_cast<int>(static_cast<std::int64_t>(s) * rows / C::kSample) +
+                    static_cast<int>(Mixed(static_cast<unsigned>(s)) % stratum);
+    return static_cast<double>(member.At(row, j));
+  });
+}
+
+// In the last block: R from the groups' sums of G, or what is left to do.
+template <class C>
+FACTORD_OUT_OF_LINE __device__ void FinishCholesky(const Problem& problem,
+                                                   const Batch<typename C::T>& batch,
+                                                   const Member<typename C::T, C::N>& member,
+                                                   typename C::Shared& shared,
+                                                   const double2* groups, int group_count,
+                                                   double* prior, bool first) {
+  using T = typename C::T;
+  constexpr int N = C::N;
+  State& state = *member.state;
+  CholeskyFinish<C> finish(shared);
+  finish.ReadGram(groups, group_count);
+  finish.Potrf();
+  bool good;
+  double* r;
+  if constexpr (C::kPreconditions) {
+    r = shared.matrix.g;
+    finish.MultiplyByR0();
+    good = finish.IsGood(first);
+    if (good) {
+      finish.UndoPivoting();
+    } else {
+      for (int e = static_cast<int>(threadIdx.x); e < N * N; e += C::kThreads)
+        prior[e] = r[e / N * C::kPitch + e % N] * shared.scale[e % N];
+    }
+  } else {
+    r = shared.matrix.c;
+    good = finish.IsGoodGram();
+  }
+  // Another pass would not tell the signs better.
+  const bool clear = !good || finish.ChooseSigns(member, r);
+  if (threadIdx.x == 0) {
+    state.arrived = 0;
+    state.redo = good ? clear ? kDone : kBySimple : kAgain;
+    ++state.passes;
+  }
+  if (good && clear) {
+    WriteR<T, N, C::kThreads>(
+        problem, batch, member, [&](int i, int j) { return r[i * C::kPitch + j]; },
+        [&](int j) { return shared.scale[j]; }, false);
+  }
+}
 
 // Pass 0 of a matrix, or if its state asks for another, that one. Block: part of a matrix.
 template <class C>
@@ -187,7 +324,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   constexpr int N = C::N;
   const Member<T, N> member(problem, batch, work);
   State& state = *member.state;
-  if (again && state.redo == 0) return;
+  if (again && state.redo != kAgain) return;
   auto& shared = DynamicShared<typename C::Shared>();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp / C::kGroup;
@@ -201,16 +338,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
     Stream<C, 0>::Begin(member, shared, group);
   }
   if constexpr (C::kPreconditions) {
-    const int rows = member.Rows();
-    Preconditioner<C>(shared).Run([&](int s, int j) -> double {
-      if (from_prior) return s < N ? __ldcg(prior + s * N + j) : 0.0;
-      if (rows <= C::kSample)
-        return s < rows ? static_cast<double>(member.At(member.n + s, j)) : 0.0;
-      const unsigned stratum = static_cast<unsigned>(rows / C::kSample);
-      const int row = static_cast<int>(static_cast<std::int64_t>(s) * rows / C::kSample) +
-                      static_cast<int>(Mixed(static_cast<unsigned>(s)) % stratum);
-      return static_cast<double>(member.At(member.n + row, j));
-    });
+    Precondition<C>(member, shared, from_prior ? prior : nullptr);
   } else {
     if (threadIdx.x < N) shared.scale[threadIdx.x] = 1;
     __syncthreads();
@@ -248,36 +376,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   if (threadIdx.x == 0) state.arrived_of_group[part_group] = 0;
   if (!IsLastOf(&state.arrived, group_count)) return;
 
-  Finish finish(shared);
-  finish.ReadGram(groups, group_count);
-  finish.Potrf();
-  bool good;
-  if constexpr (C::kPreconditions) {
-    finish.MultiplyByR0();
-    good = finish.IsGood(!from_prior);
-  } else {
-    good = finish.IsGoodGram();
-  }
-  if (good) {
-    finish.Stack(member);
-    // A's first rows may be far larger than the sample.
-    bool finite = true;
-    for (int e = static_cast<int>(threadIdx.x); e < N * N; e += C::kThreads)
-      finite &= ExponentField(shared.matrix.c[e]) != Ieee<double>::kTopField;
-    good = __syncthreads_and(finite) != 0;
-  } else if (C::kPreconditions) {
-    for (int e = static_cast<int>(threadIdx.x); e < N * N; e += C::kThreads)
-      prior[e] = shared.matrix.g[e / N * C::kPitch + e % N] * shared.scale[e % N];
-  }
-  if (threadIdx.x == 0) {
-    state.arrived = 0;
-    state.redo = good ? 0 : 1;
-    ++state.passes;
-  }
-  if (good) {
-    WriteR<T, N, C::kThreads>(
-        problem, batch, member, shared.matrix.c, [&](int j) { return shared.scale[j]; }, false);
-  }
+  FinishCholesky<C>(problem, batch, member, shared, groups, group_count, prior, !from_prior);
 }
 
 template <class C>

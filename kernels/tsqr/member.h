@@ -59,11 +59,10 @@ struct Member {
   int* const fields;
 };
 
-// The matrix's R, from that of the scaled columns (N x N, shared memory), whose column j is
-// multiplied by unscale(j), and its status. By all threads.
-template <class T, int N, int kThreads, class S, class Unscale>
+// The matrix's R and its status: entry (i, j) is r(i, j) unscale(j). By all threads.
+template <class T, int N, int kThreads, class R, class Unscale>
 __device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Member<T, N>& member,
-                       const S* scaled, Unscale unscale, bool nonfinite) {
+                       R r, Unscale unscale, bool nonfinite) {
   const Run<T>& run = RunOf(batch, member.index);
   const int n = member.n, k = run.k();
   T* const out = run.r + (member.index - run.first) * k * n;
@@ -71,9 +70,9 @@ __device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Memb
   bool finite = true;
   for (int e = static_cast<int>(threadIdx.x); e < k * n; e += kThreads) {
     const int i = e / n, j = e % n;
-    T value = i > j ? T(0) : static_cast<T>(scaled[i * N + j] * unscale(j));
+    T value = i > j ? T(0) : static_cast<T>(r(i, j) * unscale(j));
     if (problem.sign != Sign::kLapack && i <= j) {
-      if (scaled[i * N + i] < S(0)) value = -value;
+      if (r(i, i) < 0) value = -value;
       if (i == j && value == T(0)) value = T(0);  // -0 becomes +0
     }
     if (nonfinite) value = std::numeric_limits<T>::quiet_NaN();

@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kSimpleThreads)
     SimpleKernel(const Problem problem, const Batch<T> batch, const Workspace<T> work) {
   using S = Simple<T, N>;
   const Member<T, N> member(problem, batch, work);
-  if (member.state->redo == 0) return;
+  if (member.state->redo == kDone) return;
   auto& shared = DynamicShared<typename S::Shared>();
 
   // This part's rows, in its own scale.
@@ -108,8 +108,8 @@ __global__ void __launch_bounds__(kSimpleThreads)
   S::Qr::Run(x, shared.qr, shared.r);
   __syncthreads();
   WriteR<T, N, kSimpleThreads>(
-      problem, batch, member, shared.r, [&](int j) { return UnscaleOf<T>(shared.fields[j]); },
-      nonfinite);
+      problem, batch, member, [&](int i, int j) { return shared.r[i * N + j]; },
+      [&](int j) { return UnscaleOf<T>(shared.fields[j]); }, nonfinite);
 }
 
 template <class T, int N>

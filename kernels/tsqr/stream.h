@@ -81,7 +81,7 @@ class Stream {
 
   // Adds this warp's part of G to shared.sums, in the order of fragments. By all threads.
   __device__ __forceinline__ void Run(const Fragments<C>& fragments) {
-    const int rows = member_.Rows(), step = member_.parts * C::kGroups;
+    const int rows = member_.m, step = member_.parts * C::kGroups;
     const int whole = rows / C::kRows, stages = (rows + C::kRows - 1) / C::kRows;
     int stage = 0, parity = 0;
 #pragma unroll 1
@@ -94,7 +94,7 @@ class Stream {
         __syncwarp();
         if (C::kGroup == 1) Refill(s + step * C::kStages, whole, stage);
       } else {
-        ReadMemory(member_.n + s * C::kRows + kHalf * (C::kRows / C::kGroup), tiles);
+        ReadMemory(s * C::kRows + kHalf * (C::kRows / C::kGroup), tiles);
       }
       Multiply(tiles, fragments, shared_.ring[group_][stage]);
       if (C::kGroup > 1) {
@@ -115,7 +115,7 @@ class Stream {
   // Fills the ring. Whole stages alone come through it.
   static __device__ __forceinline__ void Begin(const Member<T, N>& member,
                                                typename C::Shared& shared, int group) {
-    const int whole = member.Rows() / C::kRows, step = member.parts * C::kGroups;
+    const int whole = member.m / C::kRows, step = member.parts * C::kGroups;
     for (int i = 0; i < C::kStages; ++i)
       Copy(member, shared, group, member.part * C::kGroups + group + i * step, whole, i);
   }
@@ -126,7 +126,7 @@ class Stream {
                                               int whole, int stage) {
     if (s >= whole) return;
     constexpr std::uint32_t kBytes = sizeof(C::Stage::rows);
-    const T* const from = member.a + (member.n + static_cast<std::int64_t>(s) * C::kRows) * N;
+    const T* const from = member.a + static_cast<std::int64_t>(s) * C::kRows * N;
     Barrier* const full = &shared.full[group][stage];
     BarrierArriveExpect(full, C::kGroup * kBytes);
 #pragma unroll

@@ -265,10 +265,10 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   }
   if (__syncthreads_and(good)) {
     WriteR<T, N, K::kThreads>(
-        problem, batch, member, shared.r, [&](int j) { return UnscaleOf<T>(shared.fields[j]); },
-        false);
+        problem, batch, member, [&](int i, int j) { return shared.r[i * N + j]; },
+        [&](int j) { return UnscaleOf<T>(shared.fields[j]); }, false);
   } else if (threadIdx.x == 0) {
-    member.state->redo = 1;
+    member.state->redo = kAgain;
     member.state->arrived = 0;
   }
 }

@@ -12,11 +12,13 @@ inline constexpr int kMaxParts = 160;
 inline constexpr int kPartsOfGroup = 12;
 inline constexpr int kMaxGroups = (kMaxParts + kPartsOfGroup - 1) / kPartsOfGroup;
 
+enum Redo : std::uint32_t { kDone, kAgain, kBySimple };
+
 // Of one matrix; zero at first.
 struct State {
   std::uint32_t arrived;  // parts that have written their R
   std::uint32_t nonzero;  // bit k: some entry of column k is not zero
-  std::uint32_t redo;     // the fast kernel's R can not be used
+  std::uint32_t redo;     // Redo: what is left to do
   std::uint32_t passes;   // that the Cholesky kernels have made
   std::uint32_t arrived_of_group[kMaxGroups];
 };
