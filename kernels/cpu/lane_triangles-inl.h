@@ -50,9 +50,8 @@ class LaneTriangles {
     const int step = most_rows_ * kL;
     for (int i = first, count; i < end; i += count) {
       count = std::min(step, end - i);
-      if (!Measure(a, i, count)) return false;
       Foresee(a, a.rows - i > step ? i + step : i);
-      Load(a, i, count);
+      if (!Load(a, i, count)) return false;
       for (int c = 0; c < n_; c += kWidth) {
         FactorPanel(c, std::min(kWidth, n_ - c));
         if (c + kWidth < n_) ApplyPanel(c);
@@ -75,6 +74,7 @@ class LaneTriangles {
   // Columns right of a panel that are updated together: their sums with its reflectors, and a
   // vector of each, stay in registers.
   static constexpr int kTile = kManyRegisters ? 4 : 2;
+  static constexpr int kLine = 64 / static_cast<int>(sizeof(R));  // of the cache
 
   // Vectors of a column of B, multiples of all lanes: some 28 KB in all, and enough for the
   // reflectors' own arithmetic not to matter.
@@ -92,140 +92,136 @@ class LaneTriangles {
   const R* r(int j, int k) const { return r_ + (j * n_ - j * (j + 1) / 2 + k) * kL; }
   R* b(int k) { return b_ + k * ld_; }
 
-  // -- what the next fold reads is asked for while this one computes, a part at a time: as many
-  // vectors as a column of B has
+  // -- what the next fold reads is asked for while this one computes, a line now and then: more at
+  // once are more than can be under way, and the rest is dropped
 
   void Foresee(const Dense<const R>& a, int next) {
+    const int rows = most_rows_ * kL;
     ahead_ = a.data + a.IndexOf(next, 0);
-    part_ = a.column_major ? a.ld : std::int64_t{most_rows_} * kL;
-    parts_ = n_;
+    to_next_run_ = a.column_major ? a.ld : 0;
+    runs_ = a.column_major ? n_ : 1;
+    run_lines_ = lines_ = (a.column_major ? rows : rows * n_) / kLine;
   }
-  // As many of them are asked for by Load.
-  int PartsOfLoad() const { return n_ <= 4 ? n_ / 2 : n_ / 4; }
-  const R* NextPart() {
-    if (parts_ == 0) return b_;
-    --parts_;
-    const R* const part = ahead_;
-    ahead_ += part_;
-    return part;
+  HWY_INLINE void AskForLine() {
+    if (runs_ == 0) return;
+    __builtin_prefetch(ahead_, 0, 2);
+    ahead_ += kLine;
+    if (--lines_ > 0) return;
+    ahead_ += to_next_run_ - std::int64_t{run_lines_} * kLine;
+    lines_ = run_lines_;
+    --runs_;
   }
-  static HWY_INLINE void Prefetch(const R* p) { __builtin_prefetch(p, 0, 2); }
+  // In row i of a loop: a line every so many rows, where a vector is one.
+  template <int kRows>
+  HWY_INLINE void AskInRow(int i) {
+    if (i % (kRows * kLine) == 0) AskForLine();
+  }
 
   // -- load
 
-  // The powers of the columns with these rows, and R's columns times what has become of them.
-  bool Measure(const Dense<const R>& a, int first, int count) {
-    Bits largest[kMostColumns];
-    std::fill_n(largest, n_, Bits(0));
-    const R* const from = a.data + a.IndexOf(first, 0);
-    if (a.column_major) {
-      for (int k = 0; k < n_; ++k) MeasureEvery(1, from + k * a.ld, count, 0, k, 0, largest);
-    } else {
-      const int period = n_ / std::gcd(n_, kL);
-      for (int v = 0; v < period; ++v) {
-        MeasureEvery(period, from, count * n_, v * kL, v * kL % n_, 1, largest);
-      }
-    }
-    bool finite = true;
-    for (int k = 0; k < n_; ++k) {
-      const int field = static_cast<int>(largest[k] >> Ieee<R>::kMantissaBits);
-      finite &= field != Ieee<R>::kTopField;
-      Rescale(k, kernels::ScaleOf<R>(field));
-    }
-    return finite;
-  }
-  // Of `size` neighbours, the vector that begins in i and each `period`-th one after it. Their lanes
-  // belong to columns k, k + step, ..., counted in a circle.
-  void MeasureEvery(int period, const R* from, int size, int i, int k, int step, Bits* largest) {
-    constexpr int kSums = 4;
-    I sum[kSums];
-    FACTORD_UNROLL
-    for (int t = 0; t < kSums; ++t) sum[t] = hn::Zero(DI());
-    const int stride = period * kL;
-    for (; i + (kSums - 1) * stride + kL <= size; i += kSums * stride) {
-      FACTORD_UNROLL
-      for (int t = 0; t < kSums; ++t) {
-        const V x = hn::LoadU(D(), from + i + t * stride);
-        sum[t] = hn::Max(sum[t], Fields<D>::Magnitude(x));
-      }
-    }
-    for (; i < size; i += stride) {
-      const V x = i + kL <= size ? hn::LoadU(D(), from + i) : LoadFirst(D(), from + i, size - i);
-      sum[0] = hn::Max(sum[0], Fields<D>::Magnitude(x));
-    }
-    HWY_ALIGN Bits lanes[kL];
-    hn::Store(hn::Max(hn::Max(sum[0], sum[1]), hn::Max(sum[2], sum[3])), DI(), lanes);
-    for (int l = 0; l < kL; ++l) {
-      largest[k] = std::max(largest[k], lanes[l]);
-      k += step;
-      if (k == n_) k = 0;
-    }
-  }
-  void Rescale(int k, R power) {
-    if (power >= power_[k]) return;
-    const V ratio = hn::Set(D(), RatioOfPowers(power, power_[k]));
-    power_[k] = power;
-    for (int j = 0; j <= k; ++j) hn::Store(hn::Mul(At(j, k), ratio), D(), r(j, k));
-  }
-
-  // B := rows first ... first + count - 1 of a, times their columns' powers, above zeros. Their
-  // order is of no matter: lane l gets those that are the easiest to bring there.
-  void Load(const Dense<const R>& a, int first, int count) {
+  // B := rows first ... first + count - 1 of a, above zeros, times their columns' powers. Their
+  // order is of no matter: lane l gets those that are the easiest to bring there. False: a NaN or
+  // an Inf is among them.
+  bool Load(const Dense<const R>& a, int first, int count) {
+    std::fill_n(largest_, n_, Bits(0));
     if (a.column_major) {
       LoadColumns(a, first, count);
     } else {
       LoadUnits(a, first, count);
     }
+    bool finite = true;
+    for (int k = 0; k < n_; ++k) {
+      const int field = static_cast<int>(largest_[k] >> Ieee<R>::kMantissaBits);
+      finite &= field != Ieee<R>::kTopField;
+      Rescale(k, kernels::ScaleOf<R>(field));
+    }
+    return finite;
   }
+  // Column k of R, if its power becomes less, and of B; those of the first panel are left to its
+  // FirstSums.
+  void Rescale(int k, R power) {
+    if (power < power_[k]) {
+      const V ratio = hn::Set(D(), RatioOfPowers(power, power_[k]));
+      for (int j = 0; j <= k; ++j) hn::Store(hn::Mul(At(j, k), ratio), D(), r(j, k));
+      power_[k] = power;
+    }
+    if (k < kWidth) return;
+    const V scale = hn::Set(D(), power_[k]);
+    const int size = rows_ * kL;
+    R* const column = b(k);
+    for (int i = 0; i < size; i += kL) {
+      AskInRow<4>(i);
+      hn::Store(hn::Mul(hn::Load(D(), column + i), scale), D(), column + i);
+    }
+  }
+  // Lane l's magnitude is one of column k + l * step, counted in a circle.
+  void Note(I magnitude, int k, int step) {
+    HWY_ALIGN Bits lanes[kL];
+    hn::Store(magnitude, DI(), lanes);
+    for (int l = 0; l < kL; ++l) {
+      largest_[k] = std::max(largest_[k], lanes[l]);
+      k += step;
+      if (k == n_) k = 0;
+    }
+  }
+
   void LoadColumns(const Dense<const R>& a, int first, int count) {
     const int whole = count / kL * kL;
     rows_ = (count + kL - 1) / kL;
     for (int k = 0; k < n_; ++k) {
       const R* const from = a.data + a.IndexOf(first, k);
-      const R* const ahead = k < PartsOfLoad() ? NextPart() : b_;
       R* const to = b(k);
-      const V power = hn::Set(D(), power_[k]);
+      I even = hn::Zero(DI()), odd = hn::Zero(DI());
       for (int i = 0; i < whole; i += kL) {
-        Prefetch(ahead + i);
-        hn::Store(hn::Mul(hn::LoadU(D(), from + i), power), D(), to + i);
+        AskInRow<2>(i);
+        const V x = hn::LoadU(D(), from + i);
+        const I larger = hn::Max(odd, Fields<D>::Magnitude(x));
+        odd = even;
+        even = larger;
+        hn::Store(x, D(), to + i);
       }
       if (whole < count) {
-        hn::Store(hn::Mul(LoadFirst(D(), from + whole, count - whole), power), D(), to + whole);
+        const V x = LoadFirst(D(), from + whole, count - whole);
+        even = hn::Max(even, Fields<D>::Magnitude(x));
+        hn::Store(x, D(), to + whole);
       }
+      Note(hn::Max(even, odd), k, 0);
     }
   }
   // A unit is as few rows as fill whole vectors for each lane: its own, neighbours in memory.
   void LoadUnits(const Dense<const R>& a, int first, int count) {
     const int rows = kL / std::gcd(n_, kL), unit = rows * kL, whole = count / unit;
     const R* from = a.data + a.IndexOf(first, 0);
-    const R* ahead = ahead_;
-    const int ahead_lines = rows * PartsOfLoad();
-    for (int p = 0; p < PartsOfLoad(); ++p) NextPart();
+    I largest[kMostColumns];
+    std::fill_n(largest, rows * n_ / kL, hn::Zero(DI()));
     for (int u = 0; u < whole; ++u, from += std::int64_t{unit} * n_) {
-      for (int t = 0; t < ahead_lines; ++t, ahead += kL) Prefetch(ahead);
-      LoadUnit(from, rows * n_, u * rows);
+      LoadUnit(from, rows * n_, u * rows, largest);
     }
+    for (int t = 0; t < rows * n_; t += kL) Note(largest[t / kL], t % n_, 1);
     rows_ = whole * rows;
     if (whole * unit < count) LoadRest(a, first + whole * unit, count - whole * unit);
   }
   // kL vectors at a time are transposed; `size` neighbours are a lane's.
-  HWY_INLINE void LoadUnit(const R* from, int size, int row) {
+  HWY_INLINE void LoadUnit(const R* from, int size, int row, I* largest) {
     const int ld = ld_, n = n_;
     R* to = b_ + row * kL;
-    int k = 0;
-    for (int t = 0; t < size; t += kL) {
+    for (int t = 0, k = 0; t < size; t += kL, ++largest) {
       V x[kL];
+      I magnitude = *largest;
       FACTORD_UNROLL
-      for (int l = 0; l < kL; ++l) x[l] = hn::LoadU(D(), from + l * size + t);
+      for (int l = 0; l < kL; ++l) {
+        x[l] = hn::LoadU(D(), from + l * size + t);
+        magnitude = hn::Max(magnitude, Fields<D>::Magnitude(x[l]));
+      }
+      *largest = magnitude;
       Transpose<D>(x);
       FACTORD_UNROLL
       for (int l = 0; l < kL; ++l) {
-        hn::Store(hn::Mul(x[l], hn::Set(D(), power_[k])), D(), to);
-        to += ld;
-        if (++k == n) {
-          k = 0;
-          to += kL - n * ld;
-        }
+        if (l % 2 == 0) AskInRow<1>(l * kL);
+        hn::Store(x[l], D(), to);
+        ++k;
+        to += k == n ? kL - (n - 1) * ld : ld;
+        k = k == n ? 0 : k;
       }
     }
   }
@@ -235,7 +231,8 @@ class LaneTriangles {
     for (int k = 0; k < n_; ++k) {
       R* const to = b(k) + rows_ * kL;
       std::fill_n(to, rows * kL, R(0));
-      for (int i = 0; i < count; ++i) to[i] = a.data[a.IndexOf(first + i, k)] * power_[k];
+      for (int i = 0; i < count; ++i) to[i] = a.data[a.IndexOf(first + i, k)];
+      for (int i = 0; i < rows; ++i) Note(Fields<D>::Magnitude(hn::Load(D(), to + i * kL)), k, 0);
     }
     rows_ += rows;
   }
@@ -257,8 +254,7 @@ class LaneTriangles {
         hn::Store(hn::Sub(old, z), D(), top);
         w[k] = hn::Mul(z, h.scale);
       }
-      const R* const ahead = j == 0 ? NextPart() : b_;
-      Pass(columns - 1 - j, c + j, ahead, w + j + 1, s + j + 1);
+      Pass(columns - 1 - j, c + j, w + j + 1, s + j + 1);
     }
   }
   void FirstSums(int columns, int c, V* s) {
@@ -273,45 +269,58 @@ class LaneTriangles {
         return FirstSums<4>(c, s);
     }
   }
-  void Pass(int count, int pivot, const R* ahead, const V* w, V* s) {
+  void Pass(int count, int pivot, const V* w, V* s) {
     switch (count) {
       case 1:
-        return Pass<1>(pivot, ahead, w, s);
+        return Pass<1>(pivot, w, s);
       case 2:
-        return Pass<2>(pivot, ahead, w, s);
+        return Pass<2>(pivot, w, s);
       case 3:
-        return Pass<3>(pivot, ahead, w, s);
+        return Pass<3>(pivot, w, s);
       default:
         return;
     }
   }
   // As many sums for each of K columns as keep additions from waiting for each other.
   template <int K>
-  static constexpr int kSumsOf = K >= 4 ? 1 : K >= 2 ? 2 : 4;
+  static constexpr int kSumsOf = K >= 4   ? 1
+                                 : K >= 2 ? 2
+                                          : 4;
 
   // s_k = b_c^T b_k of the K columns from c on.
   template <int K>
   void FirstSums(int c, V* s) {
-    Sums<K>(c, NextPart(), s, [&](int, const R* column, int i) HWY_ATTR {
-      return hn::Load(D(), column + i);
+    if (c > 0) {
+      return Sums<K, 4>(
+          c, s, [&](int, const R* column, int i) HWY_ATTR { return hn::Load(D(), column + i); });
+    }
+    V power[K];
+    FACTORD_UNROLL
+    for (int k = 0; k < K; ++k) power[k] = hn::Set(D(), power_[k]);
+    Sums<K, 4>(c, s, [&](int k, R* column, int i) HWY_ATTR {
+      const V y = hn::Mul(hn::Load(D(), column + i), power[k]);
+      hn::Store(y, D(), column + i);
+      return y;
     });
   }
   // The K columns behind the pivot: b_k -= w_k b_pivot; then s_k = b_next^T b_k, next the first.
   template <int K>
-  void Pass(int pivot, const R* ahead, const V* w_in, V* s) {
+  void Pass(int pivot, const V* w_in, V* s) {
     const R* const x = b(pivot);
     V w[K];
     FACTORD_UNROLL
     for (int k = 0; k < K; ++k) w[k] = w_in[k];
-    Sums<K>(pivot + 1, ahead, s, [&](int k, R* column, int i) HWY_ATTR {
+    Sums<K, K == 3   ? 2
+            : K == 2 ? 4
+                     : 8>(pivot + 1, s, [&](int k, R* column, int i) HWY_ATTR {
       const V y = hn::NegMulAdd(w[k], hn::Load(D(), x + i), hn::Load(D(), column + i));
       hn::Store(y, D(), column + i);
       return y;
     });
   }
   // s_k = y_0^T y_k, y_k what `get` makes of column c + k, vector by vector.
-  template <int K, class Get>
-  HWY_INLINE void Sums(int c, const R* ahead, V* s, const Get& get) {
+  template <int K, int kRowsALine, class Get>
+  HWY_INLINE void Sums(int c, V* s, const Get& get) {
     constexpr int kSums = kSumsOf<K>;
     const int size = rows_ * kL;
     R* column[K];
@@ -323,7 +332,7 @@ class LaneTriangles {
       for (int t = 0; t < kSums; ++t) sum[k][t] = hn::Zero(D());
     }
     const auto add = [&](int i, int t) HWY_ATTR {
-      Prefetch(ahead + i);
+      AskInRow<kRowsALine>(i);
       const V first = get(0, column[0], i);
       sum[0][t] = hn::MulAdd(first, first, sum[0][t]);
       FACTORD_UNROLL
@@ -376,6 +385,7 @@ class LaneTriangles {
       for (int q = 0; q < r; ++q) sum[r][q] = hn::Zero(D());
     }
     for (int i = 0; i < size; i += kL) {
+      AskInRow<4>(i);
       V x[kWidth];
       FACTORD_UNROLL
       for (int r = 0; r < kWidth; ++r) {
@@ -421,7 +431,7 @@ class LaneTriangles {
   }
   template <int C>
   HWY_INLINE void Project(int c, int k, V (&w)[kWidth][C]) {
-    const R *const ahead = NextPart(), *const v = b(c), *const columns = b(k);
+    const R *const v = b(c), *const columns = b(k);
     const int size = rows_ * kL, ld = ld_;
     FACTORD_UNROLL
     for (int j = 0; j < kWidth; ++j) {
@@ -429,7 +439,7 @@ class LaneTriangles {
       for (int x = 0; x < C; ++x) w[j][x] = hn::Zero(D());
     }
     for (int i = 0; i < size; i += kL) {
-      Prefetch(ahead + i);
+      AskInRow<1>(i);
       V y[C];
       FACTORD_UNROLL
       for (int x = 0; x < C; ++x) y[x] = hn::Load(D(), columns + x * ld + i);
@@ -443,11 +453,11 @@ class LaneTriangles {
   }
   template <int C>
   HWY_INLINE void Subtract(int c, int k, const V (&w)[kWidth][C]) {
-    const R *const ahead = NextPart(), *const v = b(c);
+    const R* const v = b(c);
     R* const columns = b(k);
     const int size = rows_ * kL, ld = ld_;
     for (int i = 0; i < size; i += kL) {
-      Prefetch(ahead + i);
+      AskInRow<1>(i);
       V y[C];
       FACTORD_UNROLL
       for (int x = 0; x < C; ++x) y[x] = hn::Load(D(), columns + x * ld + i);
@@ -466,12 +476,15 @@ class LaneTriangles {
   const int most_rows_;  // vectors of a column of B
   const int ld_;         // elements from one column of B to the next
   int rows_ = 0;         // vectors of a column in use
+  // Lines not yet asked for: of this run, one after the other from ahead_ on; runs with this one.
   const R* ahead_ = nullptr;
-  std::int64_t part_ = 0;  // elements from one part to the next
-  int parts_ = 0;          // not yet asked for
+  std::int64_t to_next_run_ = 0;  // elements
+  int lines_ = 0, runs_ = 0;
+  int run_lines_ = 0;  // of a whole run
   HWY_ALIGN R b_[kMostVectors * kL];
   HWY_ALIGN R r_[kMostColumns * (kMostColumns + 1) / 2 * kL];
   R power_[kMostColumns];
+  Bits largest_[kMostColumns];  // magnitude in each column of B
   // Of the panel.
   HWY_ALIGN R tau_[kWidth][kL];
   HWY_ALIGN R scale_[kWidth][kL];

@@ -48,8 +48,8 @@ bool IsTall(int m, int n) {
 
 template <class T>
 bool GoesAcrossBlocks(const Problem& problem, int m, int n) {
-  const bool only_r = problem.op == Op::kFactorize && problem.r && !problem.reflectors &&
-                      problem.q == QMode::kNone;
+  const bool only_r =
+      problem.op == Op::kFactorize && problem.r && !problem.reflectors && problem.q == QMode::kNone;
   return !kIsComplex<T> && only_r && n >= 1 && n <= kMostBlockColumns && m >= 4096;
 }
 

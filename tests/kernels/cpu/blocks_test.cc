@@ -1,8 +1,8 @@
 // R alone, across blocks of rows: at every edge of units, folds and blocks, for every kind of
 // matrix. There is no Q to judge R by. With A = Q0 R0, in long double, R is the R of some A + E if
 // an orthogonal W takes R0 to nearly R. Such a W, nearly the best, comes from the QR of both, their
-// columns scaled to unit length and in the order in which R0's are pivoted: R0 P = U0 S0, R P = U S,
-// W = U U0^T, R - W R0 = U (S - S0) P^T, however close to dependent columns are. E's columns are
+// columns scaled to unit length and in the order in which R0's are pivoted: R0 P = U0 S0, R P = U
+// S, W = U U0^T, R - W R0 = U (S - S0) P^T, however close to dependent columns are. E's columns are
 // held to the contract's bound, 30 m eps ||a_j|| + m eta. (A^T A = R^T R would not see what is lost
 // of R's small entries.)
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <numeric>
-#include <iterator>
 #include <random>
 #include <thread>
 #include <vector>
@@ -78,8 +78,8 @@ std::vector<int> PivotsOf(Wide x, int n) {
   std::iota(order.begin(), order.end(), 0);
   const auto norm = [&](int k) { return NormOf(&x[At(n, 0, k)], n); };
   for (auto next = order.begin(); next != order.end(); ++next) {
-    std::iter_swap(next, std::max_element(next, order.end(),
-                                          [&](int k, int l) { return norm(k) < norm(l); }));
+    std::iter_swap(
+        next, std::max_element(next, order.end(), [&](int k, int l) { return norm(k) < norm(l); }));
     const long double* const q = &x[At(n, 0, *next)];
     const long double square = norm(*next) * norm(*next);
     for (auto other = next + 1; square > 0 && other != order.end(); ++other) {
@@ -173,8 +173,8 @@ class CpuBlocks : public ::testing::Test {
     }
     WithEachInstructionSet([&] {
       for (bool column_major : {false, true}) {
-        const auto results = RunBatch({.r = true, .column_major = column_major}, shape, items,
-                                      AcrossBlocks<T>(0));
+        const auto results =
+            RunBatch({.r = true, .column_major = column_major}, shape, items, AcrossBlocks<T>(0));
         for (std::size_t i = 0; i < items.size(); ++i) {
           SCOPED_TRACE(::testing::Message()
                        << m << " x " << n << ", " << Name(kinds[i % kinds.size()]) << ", seed "
@@ -244,9 +244,8 @@ TYPED_TEST(CpuBlocks, HaveTheSameBitsForAnyNumberOfThreads) {
   WithEachInstructionSet([] {
     for (int n : {3, 8, 20}) {
       const Shape shape{3 * cpu::BlockRows<T>(n) + 100, n};
-      const std::vector<Item<T>> items = {
-          {.a = Normal<T>(shape.m, n, kSeed)},
-          {.a = Generate<T>(Kind::kGradedRows, shape.m, n, kSeed)}};
+      const std::vector<Item<T>> items = {{.a = Normal<T>(shape.m, n, kSeed)},
+                                          {.a = Generate<T>(Kind::kGradedRows, shape.m, n, kSeed)}};
       for (bool column_major : {false, true}) {
         const Problem problem{.r = true, .column_major = column_major};
         ASSERT_TRUE(cpu::GoesAcrossBlocks<T>(problem, shape.m, n));
@@ -255,7 +254,8 @@ TYPED_TEST(CpuBlocks, HaveTheSameBitsForAnyNumberOfThreads) {
                                 Together<T>(0), Together<T>(2)}) {
           const auto results = RunBatch(problem, shape, items, way);
           for (std::size_t i = 0; i < items.size(); ++i)
-            EXPECT_TRUE(SameBits(results[i], alone[i])) << shape.m << " x " << n << ", matrix " << i;
+            EXPECT_TRUE(SameBits(results[i], alone[i]))
+                << shape.m << " x " << n << ", matrix " << i;
         }
       }
     }
@@ -269,8 +269,8 @@ TYPED_TEST(CpuBlocks, NonnegativeFlipsRowsOfLapacksR) {
     for (Kind kind : kKinds) {
       const std::vector<Item<T>> items = {{.a = Generate<T>(kind, 700, n, kSeed)}};
       const auto lapack = RunBatch({.r = true}, {700, n}, items, AcrossBlocks<T>(0))[0];
-      const auto flipped = RunBatch({.r = true, .sign = Sign::kNonnegative}, {700, n}, items,
-                                    AcrossBlocks<T>(0))[0];
+      const auto flipped =
+          RunBatch({.r = true, .sign = Sign::kNonnegative}, {700, n}, items, AcrossBlocks<T>(0))[0];
       for (int i = 0; i < n; ++i) {
         const bool flips = lapack.r[At(n, i, i)] < 0;
         EXPECT_FALSE(std::signbit(flipped.r[At(n, i, i)])) << Name(kind);
