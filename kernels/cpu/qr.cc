@@ -55,8 +55,8 @@ bool GoesAcrossBlocks(const Problem& problem, int m, int n) {
 
 template <class T>
 int BlockRows(int n) {
-  // Half a MB, so that threads share what is not much larger; but 512 rows of the last triangles
-  // for each of its own, since combining those of the lanes takes time that grows with n.
+  // Half a MB, so that threads share what is not much larger; but many times n, since combining the
+  // lanes' triangles at a block's end takes as long as some 8 n or 16 n of its rows.
   constexpr int kBytes = 512 << 10, kUnit = 256;
   const int rows = std::max(kBytes / (n * static_cast<int>(sizeof(T))), 512 * n);
   return (rows + kUnit - 1) / kUnit * kUnit;
