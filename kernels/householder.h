@@ -75,6 +75,12 @@ template <class T>
 FACTORD_HOST_DEVICE inline T UnscaleOf(int field) {
   return PowerOfTwo<T>(UnscaleField<T, IntOps>(field));
 }
+// a / b of powers of two that ScaleOf gave, a <= b; zero where it is not normal.
+template <class T>
+FACTORD_HOST_DEVICE inline T RatioOfPowers(T a, T b) {
+  const int field = ExponentField(a) - ExponentField(b) + kBias<T>;
+  return field > 0 ? PowerOfTwo<T>(field) : T(0);
+}
 
 // 1 / sqrt(x) and 1 / x to within an ulp or so, for x well inside the normal range. On the device
 // an approximation and a Newton step (float) or a third-order one (double): no special cases, so no

@@ -2,6 +2,7 @@
 // which sets FACTORD_TYPE, and HWY_TARGET_INCLUDE to itself.
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
+#include "kernels/cpu/across_blocks-inl.h"
 #include "kernels/cpu/across_columns-inl.h"
 #include "kernels/cpu/across_rows-inl.h"
 #include "kernels/cpu/kernels.h"
@@ -58,6 +59,17 @@ std::size_t RowsBytes(const Problem& problem, const Run<Type>& run) {
   return OneBytes<AcrossRows>(problem, run);
 }
 
+using Blocks =
+    std::conditional_t<kIsComplex<Type>, OneMatrix<Type, AcrossRows>, AcrossBlocks<Type>>;
+void RunBlocks(const Problem& problem, const Run<Type>& run, std::int64_t i, std::uint32_t* status,
+               std::byte* scratch, Tiles* tiles) {
+  Blocks(problem, run, Scratch(scratch), tiles).Run(i, status);
+}
+std::size_t BlocksBytes(const Problem& problem, const Run<Type>& run) {
+  Tiles tiles;
+  return Blocks(problem, run, Scratch(nullptr), &tiles).scratch_bytes();
+}
+
 }  // namespace
 }  // namespace factord::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -72,6 +84,8 @@ HWY_EXPORT(RunColumns);
 HWY_EXPORT(ColumnsBytes);
 HWY_EXPORT(RunRows);
 HWY_EXPORT(RowsBytes);
+HWY_EXPORT(RunBlocks);
+HWY_EXPORT(BlocksBytes);
 
 template <>
 int Lanes<FACTORD_TYPE>() {
@@ -104,6 +118,15 @@ void RunAcrossRows(const Problem& problem, const Run<FACTORD_TYPE>& run, std::in
 template <>
 std::size_t AcrossRowsScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
   return HWY_DYNAMIC_DISPATCH(RowsBytes)(problem, run);
+}
+template <>
+void RunAcrossBlocks(const Problem& problem, const Run<FACTORD_TYPE>& run, std::int64_t i,
+                     std::uint32_t* status, std::byte* scratch, Tiles* tiles) {
+  HWY_DYNAMIC_DISPATCH(RunBlocks)(problem, run, i, status, scratch, tiles);
+}
+template <>
+std::size_t AcrossBlocksScratchBytes(const Problem& problem, const Run<FACTORD_TYPE>& run) {
+  return HWY_DYNAMIC_DISPATCH(BlocksBytes)(problem, run);
 }
 
 }  // namespace factord::kernels::cpu

@@ -39,4 +39,21 @@ void RunAcrossRows(const Problem& problem, const Run<T>& run, std::int64_t i, st
 template <class T>
 std::size_t AcrossRowsScratchBytes(const Problem& problem, const Run<T>& run);
 
+// What goes across blocks: R alone, of very tall matrices of real numbers.
+inline constexpr int kMostBlockColumns = 64;
+template <class T>
+bool GoesAcrossBlocks(const Problem& problem, int m, int n);
+
+// Rows of a block, whatever the instruction set.
+template <class T>
+int BlockRows(int n);
+
+// R of matrix i, for m >= n and 1 <= n <= kMostBlockColumns; `tiles` may be null. Takes some 600 KB
+// of the thread's stack. Complex types go across rows.
+template <class T>
+void RunAcrossBlocks(const Problem& problem, const Run<T>& run, std::int64_t i,
+                     std::uint32_t* status, std::byte* scratch, Tiles* tiles);
+template <class T>
+std::size_t AcrossBlocksScratchBytes(const Problem& problem, const Run<T>& run);
+
 }  // namespace factord::kernels::cpu

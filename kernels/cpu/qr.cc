@@ -30,7 +30,9 @@ std::int64_t FewestOfGroup(const Run<T>& run) {
 template <class T>
 void RunOne(const Problem& problem, const Run<T>& run, std::int64_t i, std::uint32_t* status,
             std::byte* scratch, Tiles* tiles) {
-  if (IsTall<T>(run.m, run.n)) {
+  if (GoesAcrossBlocks<T>(problem, run.m, run.n)) {
+    RunAcrossBlocks(problem, run, i, status, scratch, tiles);
+  } else if (IsTall<T>(run.m, run.n)) {
     RunAcrossRows(problem, run, i, status, scratch, tiles);
   } else {
     RunAcrossColumns(problem, run, i, status, scratch, tiles);
@@ -45,7 +47,24 @@ bool IsTall(int m, int n) {
 }
 
 template <class T>
+bool GoesAcrossBlocks(const Problem& problem, int m, int n) {
+  const bool only_r =
+      problem.op == Op::kFactorize && problem.r && !problem.reflectors && problem.q == QMode::kNone;
+  return !kIsComplex<T> && only_r && n >= 1 && n <= kMostBlockColumns && m >= 4096;
+}
+
+template <class T>
+int BlockRows(int n) {
+  // Half a MB, so that threads share what is not much larger; but many times n, since combining the
+  // lanes' triangles at a block's end takes as long as some 8 n or 16 n of its rows.
+  constexpr int kBytes = 512 << 10, kUnit = 256;
+  const int rows = std::max(kBytes / (n * static_cast<int>(sizeof(T))), 512 * n);
+  return (rows + kUnit - 1) / kUnit * kUnit;
+}
+
+template <class T>
 std::size_t ScratchBytes(const Problem& problem, const Run<T>& run) {
+  if (GoesAcrossBlocks<T>(problem, run.m, run.n)) return AcrossBlocksScratchBytes(problem, run);
   if (IsTall<T>(run.m, run.n)) return AcrossRowsScratchBytes(problem, run);
   const std::size_t columns = AcrossColumnsScratchBytes(problem, run);
   return IsSmall(run) ? std::max(columns, AcrossMatricesScratchBytes(problem, run)) : columns;
@@ -81,6 +100,8 @@ const char* InstructionSet() {
 
 #define FACTORD_INSTANTIATE(T)                                                                   \
   template bool IsTall<T>(int, int);                                                             \
+  template bool GoesAcrossBlocks<T>(const Problem&, int, int);                                   \
+  template int BlockRows<T>(int);                                                                \
   template std::size_t ScratchBytes(const Problem&, const Run<T>&);                              \
   template void RunQr(const Problem&, const Run<T>&, std::int64_t, std::int64_t, std::uint32_t*, \
                       std::byte*);                                                               \

@@ -2,6 +2,7 @@
 // every shape. Tall matrices go
 //
 //   across rows      one matrix held by columns, its rows the lanes (across_rows-inl.h)
+//   across blocks    R alone, very tall ones of real types, read once (across_blocks-inl.h)
 //
 // and all others in one of two ways whose bits are the same, so that the number of matrices at hand
 // may choose:
@@ -10,7 +11,8 @@
 //   across columns   one matrix held by rows, its columns the lanes (across_columns-inl.h)
 //
 // A result's bits depend on the matrix, its
-// shape, the options and the instruction set alone. The instruction set is the best that the
+// shape, the options (for tall matrices also on whether R alone is wanted) and the instruction set
+// alone. The instruction set is the best that the
 // machine has of those this was compiled for (Highway's dynamic dispatch).
 #pragma once
 
