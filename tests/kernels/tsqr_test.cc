@@ -12,7 +12,7 @@
 
 #include "tests/kernels/qr_harness.h"
 #include "tests/support/generators.h"
-#include "tests/support/r_ratio.h"
+#include "tests/support/r_alone.h"
 
 namespace factord::kernels::testing {
 namespace {
@@ -22,7 +22,7 @@ using factord::testing::Kind;
 using factord::testing::kKinds;
 using factord::testing::Name;
 using factord::testing::Normal;
-using factord::testing::RAloneRatios;
+using factord::testing::RAlone;
 
 constexpr std::uint64_t kSeed = 20'261'130;
 
@@ -66,11 +66,12 @@ Item<T> Of(const Shape& shape, std::vector<T> a) {
 template <class T>
 void ExpectGood(const Item<T>& item, const Result<T>& result) {
   EXPECT_EQ(result.status, 0u);
-  const auto ratios = RAloneRatios(item.a, result.r, item.m, item.n);
-  EXPECT_LE(ratios.gram, 1);
-  EXPECT_LE(ratios.distance, 1);
-  EXPECT_TRUE(ratios.triangular);
-  EXPECT_TRUE(ratios.signs);
+  const RAlone<T> exact(item.a, item.m, item.n);
+  EXPECT_LE(exact.ResidualRatio(result.r), 1);
+  EXPECT_TRUE(exact.HasSigns(result.r));
+  for (int j = 0; j < item.n; ++j) {
+    for (int i = j + 1; i < item.n; ++i) EXPECT_EQ(result.r[At(i, j, item.n)], T(0));
+  }
 }
 
 template <class T>
