@@ -5,6 +5,7 @@
 
 #include "tests/server/engine/engine_harness.h"
 #include "tests/server/engine/factorizer_suite.h"
+#include "tests/support/r_alone.h"
 #include "tests/support/residuals.h"
 
 namespace factord::testing {
@@ -107,6 +108,36 @@ TEST_P(FactorizerSuite, PanelWidthsMeetAt512) {
 TEST_P(FactorizerSuite, EveryMAgainstEightColumnsIsAccurate) {
   for (std::int64_t m = 1; m <= 200; ++m) {
     CheckMatrix<float>(factorizer(), Kind::kNormal, {m, 8}, Layout::kRowMajor, QMode::kReduced, 7);
+  }
+}
+
+template <class T>
+void CheckRAlone(Factorizer& factorizer, Kind kind, Shape shape, Layout layout) {
+  SCOPED_TRACE(::testing::Message()
+               << Name(DTypeOf<T>()) << ' ' << Name(kind) << ' ' << shape.m << 'x' << shape.n
+               << (layout == Layout::kRowMajor ? " rows" : " columns"));
+  const std::vector<T> A = Generate<T>(kind, shape.m, shape.n, 1);
+  Spec spec = FactorizeSpec<T>(shape.m, shape.n, QMode::kNone, /*reflectors=*/false);
+  spec.layout = layout;
+  TestJob job(spec, 1);
+  job.Set(Operand::kA, 0, A);
+  RunBatch(factorizer, {&job});
+  EXPECT_TRUE(job.failures().empty());
+  const RAlone<T> exact(A, shape.m, shape.n);
+  const std::vector<T> R = job.Get<T>(Operand::kR, 0);
+  EXPECT_LE(exact.ResidualRatio(R), 1);
+  EXPECT_TRUE(exact.HasSigns(R));
+}
+
+// Tall and skinny enough for the ways of their own that engines have for them.
+TEST_P(FactorizerSuite, RAloneOfTallSkinnyMatricesIsAccurate) {
+  for (const Shape& shape : {Shape{9001, 3}, {9001, 8}, {9001, 21}, {20'000, 1}}) {
+    for (Kind kind : {Kind::kNormal, Kind::kNearlyDependent, Kind::kGradedColumns}) {
+      for (Layout layout : {Layout::kRowMajor, Layout::kColumnMajor}) {
+        CheckRAlone<float>(factorizer(), kind, shape, layout);
+        CheckRAlone<double>(factorizer(), kind, shape, layout);
+      }
+    }
   }
 }
 
