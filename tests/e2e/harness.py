@@ -20,6 +20,8 @@ DTYPES = {
 }
 # What a sanitizer's own bookkeeping may add to a process: AddressSanitizer keeps 256 MiB of freed memory aside.
 SANITIZER_BYTES = (384 << 20) if os.environ.get("FACTORD_SANITIZER") else 0
+# What "at once" may take: sanitizers make a server many times slower.
+PATIENCE = 10 if os.environ.get("FACTORD_SANITIZER") else 1
 UNLIMITED = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
 
 

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from harness import (SANITIZER_BYTES, array_of, assert_alive, assert_idle, code_of, normal, pb, qr_request, running, tensor, wait_until)
+from harness import (PATIENCE, SANITIZER_BYTES, array_of, assert_alive, assert_idle, code_of, normal, pb, qr_request, running, tensor, wait_until)
 from test_stream import EXPIRED, INVALID, UNAVAILABLE, Stream, refusal
 
 Code = grpc.StatusCode
@@ -45,13 +45,13 @@ def test_explaining_many_tensors_leaves_health_checks_alone(server):
     calls = [stub.Explain.future(pb.ExplainRequest(factorize=many_tensors(data=False))) for _ in range(4)]
     start = time.monotonic()
     health.Check(health_pb2.HealthCheckRequest(), timeout=10)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 2 * PATIENCE
     assert {len(call.result().explanations) for call in calls} == {MANY}
 
 
 def test_many_tensors_do_not_hold_the_lane(server):
     call = server.stub().Factorize.future(many_tensors(data=True))
-    assert longest_wait(server, call) < 1
+    assert longest_wait(server, call) < PATIENCE
     assert len(call.result().qr) == MANY
 
 
@@ -61,7 +61,7 @@ def test_many_tensors_on_a_stream(stub):
     stream.start("many", many_tensors(data=True))
     (done,) = stream.until_done("many")
     stream.finish()
-    assert done.status.code == 0 and time.monotonic() - start < 15
+    assert done.status.code == 0 and time.monotonic() - start < 15 * PATIENCE
     assert stream.tensor("many", 4 * MANY - 1) == bytes(4)
 
 
@@ -265,5 +265,5 @@ def test_the_grace_period_bounds_the_exit():
         server.terminate()
         code, err = server.wait()
         assert code == 1 and "unfinished" in err
-        assert time.monotonic() - start < 2.5
+        assert time.monotonic() - start < 2.5 * PATIENCE
         assert {call.code() for call in slow} & {Code.UNAVAILABLE, Code.CANCELLED}
