@@ -101,12 +101,17 @@ def main():
     with open(arguments.input) as file:
         shapes = [row for row in json.load(file)["rows"] if row["impl"] == "factord" and row["op"] in OPERATIONS]
     rows = []
+
+    def write():
+        with open(arguments.output, "w") as file:
+            json.dump({"torch": torch.__version__, "rows": rows}, file)
+
+    write()
     for shape in shapes:
         rows.append(measure(shape, arguments.peer_limit))
         print(json.dumps(rows[-1]), flush=True)
         torch.cuda.empty_cache()
-        with open(arguments.output, "w") as file:
-            json.dump({"torch": torch.__version__, "rows": rows}, file)
+        write()
 
 
 if __name__ == "__main__":
