@@ -91,17 +91,25 @@ class Stream {
       if (from_ring) {
         BarrierWait(&shared_.full[group_][stage], parity);
         ReadRing(shared_.ring[group_][stage][kHalf].rows, tiles);
-        __syncwarp();
-        if (C::kGroup == 1) Refill(s + step * C::kStages, whole, stage);
       } else {
         ReadMemory(s * C::kRows + kHalf * (C::kRows / C::kGroup), tiles);
       }
-      Multiply(tiles, fragments, shared_.ring[group_][stage]);
-      if (C::kGroup > 1) {
-        FenceAsyncProxy();
-        Meet();  // the partner has read its rows too
+      const auto refill = [&] {
         if (from_ring) Refill(s + step * C::kStages, whole, stage);
+      };
+      if constexpr (C::kPreconditions) Substitute(tiles, fragments);
+#pragma unroll
+      for (int r = 0; r < C::kTiles; ++r) Transpose(tiles[r]);
+      if constexpr (C::kGroup == 1) refill();
+#pragma unroll
+      for (int r = 0; r < C::kTiles; ++r) {
+        AddGram(tiles[r]);
+        if constexpr (C::kGroup > 1) {
+          Exchange(r, shared_.ring[group_][stage], tiles[r]);
+          AddGram(tiles[r]);
+        }
       }
+      if constexpr (C::kGroup > 1) refill();
       if (++stage == C::kStages) {
         stage = 0;
         parity ^= 1;
@@ -134,7 +142,15 @@ class Stream {
       CopyBulk(shared.ring[group][stage][half].rows, from + half * (C::kRows / C::kGroup) * N,
                kBytes, full);
   }
+  // Once every lane of the group has what it read of the stage, in registers that were used: reads
+  // that are only on their way could meet the copy's writes.
   __device__ __forceinline__ void Refill(int s, int whole, int stage) const {
+    FenceAsyncProxy();
+    if (C::kGroup > 1) {
+      Meet();
+    } else {
+      __syncwarp();
+    }
     if (kHalf == 0 && lane_ == 0) Copy(member_, shared_, group_, s, whole, stage);
   }
   // Of the block. Its two halves come from different places in the code, which __syncthreads
@@ -174,20 +190,6 @@ class Stream {
 #pragma unroll
         for (int e = 0; e < 4; ++e)
           tiles[r][b][e] = member_.At(row + r * 16 + e / 2 * 8 + g_, 8 * b + 2 * t_ + e % 2);
-      }
-    }
-  }
-
-  __device__ __forceinline__ void Multiply(Tile (&tiles)[C::kTiles], const Fragments<C>& fragments,
-                                           typename C::Stage (&stage)[C::kGroup]) {
-    if constexpr (C::kPreconditions) Substitute(tiles, fragments);
-#pragma unroll
-    for (int r = 0; r < C::kTiles; ++r) {
-      Transpose(tiles[r]);
-      AddGram(tiles[r]);
-      if constexpr (C::kGroup > 1) {
-        Exchange(r, stage, tiles[r]);
-        AddGram(tiles[r]);
       }
     }
   }

@@ -182,6 +182,24 @@ TYPED_TEST(Tsqr, BitsDoNotDependOnTheBatch) {
   }
 }
 
+// Small enough to stay in the device's cache, so that copies come as soon as they can.
+TYPED_TEST(Tsqr, BitsAreTheSameEachTime) {
+  using T = TypeParam;
+#ifdef FACTORD_EMULATED
+  constexpr int kRows = 3000, kTimes = 2;
+#else
+  constexpr int kRows = 65'536, kTimes = 40;
+#endif
+  for (int n : {4, 8, 16, 32, 64}) {
+    const Item<T> item = Of({kRows, n}, Normal<T>(kRows, n, kSeed));
+    const Result<T> first = Reduce<T>({item}, false, Sign::kLapack, 132)[0];
+    for (int i = 1; i < kTimes; ++i) {
+      ASSERT_TRUE(SameBits(first, Reduce<T>({item}, false, Sign::kLapack, 132)[0]))
+          << n << ", time " << i;
+    }
+  }
+}
+
 // 16 bytes at a time or entry by entry: a row more before it moves the matrix.
 TYPED_TEST(Tsqr, BitsDoNotDependOnTheAlignment) {
   using T = TypeParam;
