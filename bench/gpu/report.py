@@ -72,9 +72,9 @@ def report(data, name):
 Device times in µs, medians of at least nine runs after a warm-up (one run where a run takes more than half a second); fresh inputs
 and poisoned outputs in turn; peers in the same process (PyTorch: another, right after). In brackets: how many times our time. Spread: (90th
 percentile − 10th) / median. Residual and orthogonality: LAPACK's ratios, worst of up to eight matrices; the contract's bound is 30. Of R alone ("r"):
-|RᵀR − AᵀA| in the same unit, entry by entry over the columns' norms; the floor is the bytes alone.
-
-![What part of the roofline each square shape reaches; bench/gpu/plot draws it]({name}-roofline.svg)"""]
+|RᵀR − AᵀA| in the same unit, entry by entry over the columns' norms; the floor is the bytes alone."""]
+    if any(row["op"] != "r" for row in data["rows"]):
+        parts.append(f"![What part of the roofline each square shape reaches; bench/gpu/plot draws it]({name}-roofline.svg)")
     groups = {}
     for row in data["rows"]:
         groups.setdefault((row["op"], row["dtype"], row["precision"]), []).append(row)
