@@ -97,12 +97,11 @@ class Stream {
       const auto refill = [&] {
         if (from_ring) Refill(s + step * C::kStages, whole, stage);
       };
+      if constexpr (C::kGroup == 1) refill();
       if constexpr (C::kPreconditions) Substitute(tiles, fragments);
 #pragma unroll
-      for (int r = 0; r < C::kTiles; ++r) Transpose(tiles[r]);
-      if constexpr (C::kGroup == 1) refill();
-#pragma unroll
       for (int r = 0; r < C::kTiles; ++r) {
+        Transpose(tiles[r]);
         AddGram(tiles[r]);
         if constexpr (C::kGroup > 1) {
           Exchange(r, shared_.ring[group_][stage], tiles[r]);
@@ -142,8 +141,8 @@ class Stream {
       CopyBulk(shared.ring[group][stage][half].rows, from + half * (C::kRows / C::kGroup) * N,
                kBytes, full);
   }
-  // Once every lane of the group has what it read of the stage, in registers that were used: reads
-  // that are only on their way could meet the copy's writes.
+  // Every lane's reads of the stage have been made before the copy writes there: without the fence
+  // those that are only issued may come after it, the more often the sooner the copy comes.
   __device__ __forceinline__ void Refill(int s, int whole, int stage) const {
     FenceAsyncProxy();
     if (C::kGroup > 1) {
