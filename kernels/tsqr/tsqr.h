@@ -1,9 +1,11 @@
 // R alone of tall, skinny matrices (TSQR): the rows are read once and none is written.
 //
-// The rows below a matrix's first n are shared out to `parts` blocks, each of which reduces its own
-// to an R; the last block to finish stacks A's first n rows and those Rs and factors them. R is
-// that of LAPACK's geqrf, signs included: an orthogonal transformation of the other rows changes
-// neither alpha nor ||x|| of any column, which is all that larfg looks at.
+// A matrix's rows are shared out to `parts` blocks, each of which makes a small summary of its own;
+// the last block to finish makes R of the summaries. Three kernels: thread.h for up to 8 columns,
+// cholesky.h for up to 64, simple.h for whatever these can't vouch for. R is that of LAPACK's
+// geqrf, signs included: an orthogonal transformation of the rows below the first n changes neither
+// alpha nor ||x|| of any column, which is all that larfg looks at. (Where columns are dependent,
+// one of its Rs: there rounding chooses.)
 //
 // Demmel, Grigori, Hoemmen, Langou: Communication-optimal parallel and sequential QR and LU
 // factorizations, SIAM J. Sci. Comput. 34 (2012).
