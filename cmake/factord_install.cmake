@@ -31,7 +31,7 @@ install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtim
 install(TARGETS factord_client factord_proto ARCHIVE COMPONENT development)
 
 # Its headers are "factord/client/x.h" outside, where "client/x.h" could be anyone's. Those that users see, and what they include.
-foreach(header factord_client.h grpc_status.h retry.h tensor.h tls_credentials.h)
+foreach(header factord_client.h grpc_status.h retry.h row_reducer.h tensor.h tls_credentials.h)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS client/${header})
   file(READ client/${header} text)
   string(REPLACE "#include \"client/" "#include \"factord/client/" text "${text}")
