@@ -304,7 +304,7 @@ FACTORD_OUT_OF_LINE __device__ void FinishCholesky(const Problem& problem,
   // Another pass would not tell the signs better.
   const bool clear = !good || finish.ChooseSigns(member, r);
   if (threadIdx.x == 0) {
-    state.arrived = 0;
+    atomicExch(&state.arrived, 0u);
     state.redo = good ? clear ? kDone : kBySimple : kAgain;
     ++state.passes;
   }
@@ -373,7 +373,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   if (!IsLastOf(&state.arrived_of_group[part_group], members)) return;
   for (int q = static_cast<int>(threadIdx.x); q < C::kSums; q += C::kThreads)
     groups[part_group * C::kSums + q] = Finish::SumOfParts(parts + first * C::kSums, members, q);
-  if (threadIdx.x == 0) state.arrived_of_group[part_group] = 0;
+  if (threadIdx.x == 0) atomicExch(&state.arrived_of_group[part_group], 0u);
   if (!IsLastOf(&state.arrived, group_count)) return;
 
   FinishCholesky<C>(problem, batch, member, shared, groups, group_count, prior, !from_prior);

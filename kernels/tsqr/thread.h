@@ -269,7 +269,7 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
         [&](int j) { return UnscaleOf<T>(shared.fields[j]); }, false);
   } else if (threadIdx.x == 0) {
     member.state->redo = kAgain;
-    member.state->arrived = 0;
+    atomicExch(&member.state->arrived, 0u);
   }
 }
 
