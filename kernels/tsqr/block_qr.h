@@ -61,7 +61,7 @@ struct BlockQr {
       T part = d[0] + d[1];
 #pragma unroll
       for (int other = 16; other >= N; other /= 2) part += __shfl_xor_sync(kAllLanes, part, other);
-      shared.sums[slot][col] = part;  // by all lanes of a column alike
+      if (N >= 32 || threadIdx.x % 32 < N) shared.sums[slot][col] = part;
       __syncthreads();
 
       T sigma = 0, product = 0;
