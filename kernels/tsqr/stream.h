@@ -263,6 +263,7 @@ class Stream {
   // The partner's tile for this one, through the rows' own place in the ring.
   __device__ __forceinline__ void Exchange(int r, typename C::Stage (&stage)[C::kGroup],
                                            Tile& tile) const {
+    __syncwarp();  // all lanes have read their rows
     double2* const mine = stage[kHalf].exchange + r * C::kBlocks * 64 + lane_;
     const double2* const other = stage[1 - kHalf].exchange + r * C::kBlocks * 64 + lane_;
 #pragma unroll
