@@ -306,7 +306,6 @@ FACTORD_OUT_OF_LINE __device__ void FinishCholesky(const Problem& problem,
   if (threadIdx.x == 0) {
     atomicExch(&state.arrived, 0u);
     state.redo = good ? clear ? kDone : kBySimple : kAgain;
-    ++state.passes;
   }
   if (good && clear) {
     WriteR<T, N, C::kThreads>(
@@ -328,8 +327,7 @@ __global__ void __launch_bounds__(C::kThreads, 1)
   auto& shared = DynamicShared<typename C::Shared>();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int group = warp / C::kGroup;
-  const bool packed = !problem.column_major && member.n == N &&
-                      reinterpret_cast<std::uintptr_t>(member.a) % 16 == 0;
+  const bool packed = member.IsPacked();
   double* const prior = work.prior + member.index * (N * N);
   if (packed && lane == 0 && warp % C::kGroup == 0) {
     for (int s = 0; s < C::kStages; ++s) BarrierInit(&shared.full[group][s], 1);

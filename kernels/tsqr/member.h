@@ -29,13 +29,14 @@ struct Member {
   __device__ __forceinline__ Member(const Problem& problem, const Batch<T>& batch,
                                     const Workspace<T>& work)
       : index(blockIdx.x / static_cast<unsigned>(work.parts)),
+        run(RunOf(batch, index)),
+        local(index - run.first),
         part(static_cast<int>(blockIdx.x % static_cast<unsigned>(work.parts))),
         parts(work.parts),
-        m(RunOf(batch, index).m),
-        n(RunOf(batch, index).n),
+        m(run.m),
+        n(run.n),
         strides(StridesOf(m, n, problem.column_major)),
-        a(RunOf(batch, index).a +
-          (index - RunOf(batch, index).first) * (static_cast<std::int64_t>(m) * n)),
+        a(run.a + local * m * n),
         state(work.states + index),
         r(work.r + index * parts * (N * N)),
         fields(work.fields + index * parts * N) {}
@@ -44,12 +45,19 @@ struct Member {
   __device__ __forceinline__ T At(int i, int j) const {
     return i < m && j < n ? a[i * strides.row + j * strides.col] : T(0);
   }
+  // By rows, without a gap between the kernels' N columns, 16-byte aligned: rows can be copied 16
+  // bytes at a time.
+  __device__ __forceinline__ bool IsPacked() const {
+    return strides.col == 1 && n == N && reinterpret_cast<std::uintptr_t>(a) % 16 == 0;
+  }
   // Rows below the first n.
   __device__ __forceinline__ int Rows() const { return m > n ? m - n : 0; }
 
   __device__ __forceinline__ bool IsLast() const { return IsLastOf(&state->arrived, parts); }
 
   const std::int64_t index;
+  const Run<T>& run;
+  const std::int64_t local;  // in the run
   const int part, parts;
   const int m, n;
   const Strides strides;
@@ -63,9 +71,8 @@ struct Member {
 template <class T, int N, int kThreads, class R, class Unscale>
 __device__ void WriteR(const Problem& problem, const Batch<T>& batch, const Member<T, N>& member,
                        R r, Unscale unscale, bool nonfinite) {
-  const Run<T>& run = RunOf(batch, member.index);
-  const int n = member.n, k = run.k();
-  T* const out = run.r + (member.index - run.first) * k * n;
+  const int n = member.n, k = member.run.k();
+  T* const out = member.run.r + member.local * k * n;
   const Strides strides = StridesOf(k, n, problem.column_major);
   bool finite = true;
   for (int e = static_cast<int>(threadIdx.x); e < k * n; e += kThreads) {

@@ -49,16 +49,11 @@ struct Thread {
     T scales[N];
   };
 
-  // Whether rows can be copied 16 bytes at once.
-  static __device__ __forceinline__ bool IsPacked(const Member<T, N>& member) {
-    return !kColumnMajor && member.n == N && reinterpret_cast<std::uintptr_t>(member.a) % 16 == 0;
-  }
-
   // Starts the copy of `rows` rows (at most kTile) from row i on.
   static __device__ __forceinline__ void Fetch(const Member<T, N>& member, int i, int rows,
                                                T* tile) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (IsPacked(member)) {
+    if (!kColumnMajor && member.IsPacked()) {
       constexpr int kPieces = kRows * N / kPiece;  // of a thread's rows
       const T* const from = member.a + static_cast<std::int64_t>(i) * N;
 #pragma unroll
@@ -93,7 +88,7 @@ struct Thread {
   static __device__ __forceinline__ void Load(const Member<T, N>& member, const T* tile,
                                               T (&b)[kRows][N]) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (IsPacked(member)) {
+    if (!kColumnMajor && member.IsPacked()) {
       struct alignas(16) Piece {
         T x[kPiece];
       };

@@ -19,7 +19,6 @@ struct State {
   std::uint32_t arrived;  // parts that have written their R
   std::uint32_t nonzero;  // bit k: some entry of column k is not zero
   std::uint32_t redo;     // Redo: what is left to do
-  std::uint32_t passes;   // that the Cholesky kernels have made
   std::uint32_t arrived_of_group[kMaxGroups];
 };
 
