@@ -6,8 +6,6 @@
 // Starts the factord beside it and an echo server, each a process of its own, on loopback. The
 // three are timed in turn, round by round, so that a machine that changes its speed changes all
 // three; medians are over the rounds. Prints one JSON object a shape.
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -28,6 +26,7 @@
 #include "server/engine/cpu_count.h"
 #include "server/engine/cpu_factorizer.h"
 #include "server/engine/lapack.h"
+#include "server/keep_freed_memory.h"
 
 namespace factord::bench {
 namespace {
@@ -178,10 +177,7 @@ void Measure(const Shape& shape, RawClient& service, RawClient& echo, int rounds
 
 int main(int argc, char** argv) {
   using namespace factord::bench;
-  // As the server does (main.cc), here too: or the client's share would be its allocator's.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 64 << 20);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  factord::KeepFreedMemory();
   if (argc > 1 && std::string(argv[1]) == "--echo") return RunEchoServer();
   grpc_init();  // for the process's life: its shutdown can take 10 s
   const std::string self = argv[0];

@@ -6,8 +6,6 @@
 // Starts the factord beside it and an echo server, each a process of its own, on loopback. The two
 // are timed in turn, round by round, so that a machine that changes its speed changes both; medians
 // are over the rounds. Prints one JSON object a width.
-#include <malloc.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +21,7 @@
 #include "grpc/grpc.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/grpcpp.h"
+#include "server/keep_freed_memory.h"
 
 namespace factord::bench {
 namespace {
@@ -139,10 +138,7 @@ void Measure(std::int64_t columns, const std::vector<grpc::ByteBuffer>& messages
 
 int main(int argc, char** argv) {
   using namespace factord::bench;
-  // As the server does (main.cc), here too: or the echo server's share would be its allocator's.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 64 << 20);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  factord::KeepFreedMemory();
   if (argc > 1 && std::string(argv[1]) == "--echo") return RunEchoServer();
   grpc_init();  // for the process's life: its shutdown can take 10 s
   const std::string self = argv[0];

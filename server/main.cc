@@ -1,5 +1,4 @@
 // factord: the command line, a Server, and signals.
-#include <malloc.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +8,7 @@
 #include "absl/flags/flag.h"
 #include "grpc/grpc.h"
 #include "server/flags.h"
+#include "server/keep_freed_memory.h"
 #include "server/logging/setup.h"
 #include "server/probe.h"
 #include "server/server.h"
@@ -17,14 +17,6 @@
 #include "spdlog/spdlog.h"
 
 namespace {
-
-// Large messages are the rule here. By default glibc gives the top of the heap back after each one
-// and faults it in again for the next, which costs more than the message (2-3x on 1 MiB messages).
-void KeepFreedMemory() {
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_TOP_PAD, 64 << 20);
-  mallopt(M_MMAP_THRESHOLD, 32 << 20);
-}
 
 // Once the command line was read, if it says so.
 bool logs_json = false;
@@ -44,7 +36,7 @@ int ExitCode(const absl::Status& status) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  KeepFreedMemory();
+  factord::KeepFreedMemory();
   const auto line = factord::ReadCommandLine({argv + 1, argv + argc});
   if (!line.ok()) return ExitCode(line.status());
   if (line->help) {
