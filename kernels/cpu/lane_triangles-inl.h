@@ -7,8 +7,8 @@
 //   [ B ]    H_j = I - tau v v^T,  v = [e_j; scale b_j],  (tau, scale) = larfg(r_jj, ||b_j||^2)
 //
 // so each reflector touches one row of R and all of B. No sum runs over lanes. B stays in the cache
-// nearest to the core, and panels are narrow, since there a store costs as much as two
-// multiply-adds: b_j is left as it is, the scale being put where b_j is used.
+// nearest to the core, and panels are narrow, so that
+// little is stored: b_j is left as it is, the scale being put where b_j is used.
 //
 // Column k is held times a power of two that brings its largest entry so far into [1, 2); where a
 // fold brings a larger one, that column of R is scaled down along with it.
